@@ -1,0 +1,1 @@
+"""Servers: how they are reached, and the local provider that makes them."""
