@@ -1,0 +1,100 @@
+"""Data disks of local servers: an ext4 file system in a file, so that its size is real.
+
+The disk outlives the machine it is attached to: a rebuild keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from gpuferry.errors import PrerequisiteMissing, StepFailed
+from gpuferry.nodes.local import network
+from gpuferry.paths import local_dir
+
+GIB = 1 << 30
+
+
+def image_path(stack: str, server: str) -> Path:
+    """The file that holds the disk."""
+    return local_dir(stack) / "disks" / f"{server}.ext4"
+
+
+def mount_path(stack: str, server: str) -> Path:
+    """Where the disk is mounted on this machine; the container sees it as /data."""
+    return local_dir(stack) / "disks" / server
+
+
+def create(stack: str, server: str, size_gib: int) -> dict[str, int]:
+    """Make the disk at its size, or grow it; reserve the server's address with it.
+
+    Raises:
+        StepFailed: the size is smaller than the disk is.
+    """
+    path = image_path(stack, server)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        draft = path.with_suffix(".tmp")
+        draft.unlink(missing_ok=True)
+        with open(draft, "wb") as file:
+            os.truncate(file.fileno(), size_gib * GIB)
+        _tool("mkfs.ext4", "-q", "-F", "-L", "data", "-m", "0", str(draft))
+        draft.replace(path)
+    have = path.stat().st_size
+    if have > size_gib * GIB:
+        raise StepFailed(
+            f"The data disk of {server} is {have / GIB:.0f} GiB and cannot shrink to {size_gib} "
+            f"GiB. Set data_disk_gib back to at least {have / GIB:.0f}."
+        )
+    if have < size_gib * GIB:
+        _grow(stack, server, size_gib)
+    return {"host_number": network.reserve_address(stack, server), "size_gib": size_gib}
+
+
+def _grow(stack: str, server: str, size_gib: int) -> None:
+    # Growing a mounted ext4 needs CAP_SYS_RESOURCE, which a containerised host may lack; so the
+    # server is stopped for it, as with most providers.
+    from gpuferry.nodes.local import machine
+
+    path = image_path(stack, server)
+    with machine.stopped(stack, server):
+        unmount(stack, server)
+        subprocess.run(["e2fsck", "-f", "-p", str(path)], capture_output=True, check=False)
+        # resize2fs first extends a regular file, then the file system; a killed run repeats it.
+        _tool("resize2fs", str(path), f"{size_gib}G")
+
+
+def mount(stack: str, server: str) -> Path:
+    """Mount the disk where it is not mounted yet; return the mount point."""
+    where = mount_path(stack, server)
+    where.mkdir(parents=True, exist_ok=True)
+    if not os.path.ismount(where):
+        _tool("mount", "-o", "loop,nodev,nosuid", str(image_path(stack, server)), str(where))
+    return where
+
+
+def unmount(stack: str, server: str) -> None:
+    """Unmount the disk; its loop device is released with it."""
+    where = mount_path(stack, server)
+    if os.path.ismount(where):
+        _tool("umount", str(where))
+
+
+def delete(stack: str, server: str) -> None:
+    """Remove the disk, its data and the server's address."""
+    unmount(stack, server)
+    image_path(stack, server).unlink(missing_ok=True)
+    if mount_path(stack, server).is_dir():
+        mount_path(stack, server).rmdir()
+    network.release_address(stack, server)
+
+
+def _tool(*command: str) -> None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise PrerequisiteMissing(f"{command[0]} is missing. Run `./ferry doctor`.") from None
+    if result.returncode != 0:
+        said = result.stderr.strip().splitlines() or [f"exit status {result.returncode}"]
+        raise StepFailed(f"{command[0]} failed on {command[-2]}: {said[-1]}")

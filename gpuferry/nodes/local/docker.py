@@ -1,0 +1,72 @@
+"""The Docker command line, with errors that say what was attempted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+from gpuferry.errors import PrerequisiteMissing, StepFailed
+
+LABEL_STACK = "gpuferry.stack"
+LABEL_ROOT = "gpuferry.root"
+LABEL_SPEC = "gpuferry.spec"
+
+
+def docker(*arguments: str, stdin: bytes | None = None, timeout_seconds: float = 120) -> str:
+    """Run `docker ARGUMENTS` and return its stdout.
+
+    Raises:
+        PrerequisiteMissing: no Docker client, or no engine answers.
+        StepFailed: Docker refused; the message is Docker's own last line.
+    """
+    result = _run(arguments, stdin, timeout_seconds)
+    if result.returncode != 0:
+        said = result.stderr.decode(errors="replace").strip()
+        if "Cannot connect to the Docker daemon" in said:
+            raise PrerequisiteMissing(
+                "The Docker engine does not answer. Run `./ferry doctor` to see why, or "
+                "`./ferry up`, which starts it."
+            )
+        last = said.splitlines()[-1] if said else f"exit status {result.returncode}"
+        raise StepFailed(f"docker {' '.join(arguments[:2])} failed: {last}")
+    return result.stdout.decode(errors="replace")
+
+
+def _run(
+    arguments: tuple[str, ...], stdin: bytes | None, timeout_seconds: float
+) -> subprocess.CompletedProcess[bytes]:
+    if shutil.which("docker") is None:
+        raise PrerequisiteMissing("The docker command is missing. Run `./ferry doctor`.")
+    try:
+        return subprocess.run(
+            ["docker", *arguments],
+            input=stdin if stdin is not None else b"",
+            capture_output=True,
+            timeout=timeout_seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise StepFailed(
+            f"docker {' '.join(arguments[:2])} did not finish within {timeout_seconds:.0f} s."
+        ) from None
+
+
+def inspect(kind: str, name: str) -> dict[str, Any] | None:
+    """Return `docker KIND inspect NAME`, or None when there is no such thing."""
+    try:
+        found = json.loads(docker(kind, "inspect", name))
+    except StepFailed as error:
+        if "no such" in str(error).lower() or "not found" in str(error).lower():
+            return None
+        raise
+    return dict(found[0])
+
+
+def labelled(kind: str, stack: str) -> list[str]:
+    """Names of all things of a kind (`container`, `network`, `volume`) that a stack owns."""
+    arguments = ["container", "ls", "--all"] if kind == "container" else [kind, "ls"]
+    name = "{{.Names}}" if kind == "container" else "{{.Name}}"
+    out = docker(*arguments, "--filter", f"label={LABEL_STACK}={stack}", "--format", name)
+    return out.split()

@@ -1,0 +1,222 @@
+"""One systemd container as one server."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import ipaddress
+import json
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from gpuferry.errors import StepFailed
+from gpuferry.nodes.local import disk, host, image, network
+from gpuferry.nodes.local.docker import (
+    LABEL_ROOT,
+    LABEL_SPEC,
+    LABEL_STACK,
+    docker,
+    inspect,
+    labelled,
+)
+from gpuferry.paths import data_dir
+
+LABEL_SERVER = "gpuferry.server"
+_ADMIN_UID = 1000
+
+
+class MachineArgs(BaseModel):
+    """What a local machine is made from. The host key is put there before its first boot."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stack: str
+    name: str
+    image: str
+    cpus: float
+    memory_gib: float
+    host_number: int
+    subnet4: str
+    subnet6: str
+    host_private_key: str
+    host_public_key: str
+    authorized_key: str
+
+    @property
+    def address4(self) -> str:
+        """IPv4 address on the stack's network."""
+        return str(ipaddress.ip_network(self.subnet4)[self.host_number])
+
+    @property
+    def address6(self) -> str:
+        """IPv6 address on the stack's network."""
+        return str(ipaddress.ip_network(self.subnet6)[self.host_number])
+
+    def identity(self) -> str:
+        """Hash of all that cannot change in place; another one means another machine."""
+        fixed = self.model_dump(exclude={"cpus", "memory_gib"})
+        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+
+
+def container_name(stack: str, server: str) -> str:
+    """The container of a server."""
+    return f"gpuferry-{stack}-{server}"
+
+
+def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
+    """Make the server as declared; a container left by a killed run is adopted or made anew.
+
+    Returns the outputs that every provider gives.
+    """
+    name = container_name(args.stack, args.name)
+    found = inspect("container", name)
+    if found is not None and not _is_ours(found, args):
+        say("removing what an interrupted run left")
+        delete(args.stack, args.name)
+        found = None
+    disk.mount(args.stack, args.name)
+    if found is None:
+        tag = image.ensure(args.image, say)
+        say("creating the machine")
+        docker(*_create_command(args, name, tag))
+        docker("cp", "--archive", "-", f"{name}:/", stdin=_first_boot_files(args))
+    docker("start", name)
+    _apply_size(args, name)
+    return _outputs(args, name)
+
+
+def _is_ours(found: dict[str, Any], args: MachineArgs) -> bool:
+    labels = found["Config"]["Labels"]
+    if labels.get(LABEL_ROOT) != str(data_dir()):
+        raise StepFailed(
+            f"A container named {found['Name'].lstrip('/')} belongs to somebody else; it is left "
+            "alone. Choose another stack or server name."
+        )
+    finished_first_boot = found["State"]["StartedAt"][:4] != "0001"
+    return labels.get(LABEL_SPEC) == args.identity() and finished_first_boot
+
+
+def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:
+    labels = {
+        LABEL_STACK: args.stack,
+        LABEL_ROOT: str(data_dir()),
+        LABEL_SPEC: args.identity(),
+        LABEL_SERVER: args.name,
+    }
+    return [
+        *("container", "create", "--name", name, "--hostname", args.name),
+        # What systemd, nftables and a nested Docker need; --privileged is not needed.
+        *("--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN", "--cap-add", "SYS_PTRACE"),
+        *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"),
+        *("--tmpfs", "/run", "--tmpfs", "/tmp:exec", "--stop-signal", "SIGRTMIN+3"),
+        *host.cgroup_arguments(args.image),
+        *("-v", f"{name}-docker:/var/lib/docker"),
+        *("-v", f"{disk.mount_path(args.stack, args.name)}:/data"),
+        *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),
+        *(part for key, value in labels.items() for part in ("--label", f"{key}={value}")),
+        *(tag, "/sbin/init"),
+    ]
+
+
+def _first_boot_files(args: MachineArgs) -> bytes:
+    """A tar stream with the host key and the authorized key, so neither touches a disk here."""
+    buffer = io.BytesIO()
+    files = [
+        ("etc/ssh/ssh_host_ed25519_key", args.host_private_key, 0o600, 0),
+        ("etc/ssh/ssh_host_ed25519_key.pub", args.host_public_key + "\n", 0o644, 0),
+        (f"home/{image.ADMIN_USER}/.ssh", None, 0o700, _ADMIN_UID),
+        (
+            f"home/{image.ADMIN_USER}/.ssh/authorized_keys",
+            args.authorized_key + "\n",
+            0o600,
+            _ADMIN_UID,
+        ),
+    ]
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, text, mode, owner in files:
+            entry = tarfile.TarInfo(path)
+            entry.mode, entry.uid, entry.gid, entry.mtime = mode, owner, owner, int(time.time())
+            if text is None:
+                entry.type = tarfile.DIRTYPE
+                tar.addfile(entry)
+            else:
+                data = text.encode()
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _apply_size(args: MachineArgs, name: str) -> None:
+    memory = f"{int(args.memory_gib * 1024)}m"
+    docker("update", "--cpus", f"{args.cpus:g}", "--memory", memory, "--memory-swap", memory, name)
+
+
+def _outputs(args: MachineArgs, name: str) -> dict[str, Any]:
+    found = inspect("container", name)
+    if found is None:
+        raise StepFailed(f"The container {name} vanished right after it was started.")
+    return {
+        "address": args.address4,
+        "port": 22,
+        "user": image.ADMIN_USER,
+        "host_key": args.host_public_key,
+        "private_address": args.address4,
+        "instance_id": found["Id"][:12],
+        "provider_facts": {
+            "kind": "container",
+            "image": args.image,
+            "address6": args.address6,
+            "cpus": f"{args.cpus:g}",
+            "memory_gib": f"{args.memory_gib:g}",
+        },
+    }
+
+
+def delete(stack: str, server: str) -> None:
+    """Remove the machine and Docker's own data in it; the data disk stays."""
+    name = container_name(stack, server)
+    if inspect("container", name) is not None:
+        docker("container", "rm", "--force", name)
+    if inspect("volume", f"{name}-docker") is not None:
+        docker("volume", "rm", "--force", f"{name}-docker")
+    disk.unmount(stack, server)
+
+
+def start(stack: str, server: str) -> None:
+    """Start a stopped server, its disk first."""
+    disk.mount(stack, server)
+    docker("start", container_name(stack, server))
+
+
+def stop(stack: str, server: str) -> None:
+    """Stop a server cleanly; its disk stays mounted here."""
+    docker("stop", "--time", "20", container_name(stack, server))
+
+
+@contextmanager
+def stopped(stack: str, server: str) -> Iterator[None]:
+    """Keep a server stopped for the length of the block, then start it again if it ran."""
+    found = inspect("container", container_name(stack, server))
+    running = bool(found and found["State"]["Running"])
+    if running:
+        stop(stack, server)
+    try:
+        yield
+    finally:
+        if running:
+            start(stack, server)
+
+
+def states(stack: str) -> dict[str, str]:
+    """Server name to Docker's state (`running`, `exited`, …) for all machines of a stack."""
+    result = {}
+    for name in labelled("container", stack):
+        found = inspect("container", name)
+        if found and (server := found["Config"]["Labels"].get(LABEL_SERVER)):
+            result[server] = found["State"]["Status"]
+    return result

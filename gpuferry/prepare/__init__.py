@@ -1,0 +1,1 @@
+"""What a machine needs before it can deploy: found, or made where it is missing."""

@@ -1,0 +1,100 @@
+"""Small validated types that the spec is made of."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, StringConstraints
+
+# A hostname label (RFC 1123): it becomes the server's hostname and part of resource names.
+NAME_RULE = "lower-case letters, digits and '-', 1 to 40 characters, starting with a letter"
+_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?")
+
+# Amazon S3 "Bucket naming rules"; versitygw refuses the same names.
+BUCKET_RULE = (
+    "3 to 63 lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, "
+    "not shaped like an IP address"
+)
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_BUCKET_RESERVED = re.compile(r"\.\.|^xn--|^sthree-|^amzn-s3-demo-|-s3alias$|--ol-s3$|^\d+(\.\d+){3}$")
+
+# useradd's default NAME_REGEX on Debian.
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_KEY_TYPES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "ssh-rsa",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
+
+
+def _server_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is not a usable name; accepted: {NAME_RULE}")
+    return text
+
+
+def _bucket_name(text: str) -> str:
+    if not _BUCKET.fullmatch(text) or _BUCKET_RESERVED.search(text):
+        raise ValueError(f"{text!r} is not a bucket name; accepted: {BUCKET_RULE}")
+    return text
+
+
+def _user_name(text: str) -> str:
+    if not _USER.fullmatch(text) or text == "root":
+        raise ValueError(
+            f"{text!r} is not a user name; accepted: lower-case letters, digits, '_' and '-', "
+            "not starting with a digit, and not root"
+        )
+    return text
+
+
+def _cidr(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text, strict=True))
+    except ValueError as error:
+        try:
+            hint = f"; did you mean {ipaddress.ip_network(text, strict=False)}?"
+        except ValueError:
+            hint = "; accepted: an IPv4 or IPv6 network such as 203.0.113.0/24 or 2001:db8::/32"
+        raise ValueError(f"{text!r} is not a network ({error}){hint}") from None
+
+
+def _public_key(text: str) -> str:
+    parts = text.split()
+    problem = "accepted: one line such as 'ssh-ed25519 AAAA… comment'"
+    if len(parts) < 2 or parts[0] not in _KEY_TYPES:
+        raise ValueError(f"{text[:24]!r}… is not an OpenSSH public key; {problem}")
+    try:
+        blob = base64.b64decode(parts[1], validate=True)
+    except ValueError:
+        raise ValueError(f"the key {text[:24]!r}… is damaged (not base64); {problem}") from None
+    length = int.from_bytes(blob[:4], "big")
+    if blob[4 : 4 + length].decode("ascii", "replace") != parts[0]:
+        raise ValueError(f"the key {text[:24]!r}… is damaged (type does not match); {problem}")
+    return text.strip()
+
+
+def _host_key(text: str) -> str:
+    key = _public_key(text)
+    if not key.startswith("ssh-ed25519 "):
+        raise ValueError(
+            "only an ed25519 host key can be pinned; get it on the server's console with "
+            "`cat /etc/ssh/ssh_host_ed25519_key.pub`"
+        )
+    return " ".join(key.split()[:2])
+
+
+ServerName = Annotated[str, AfterValidator(_server_name)]
+BucketName = Annotated[str, AfterValidator(_bucket_name)]
+UserName = Annotated[str, AfterValidator(_user_name)]
+Cidr = Annotated[str, AfterValidator(_cidr)]
+PublicKey = Annotated[str, AfterValidator(_public_key)]
+HostKey = Annotated[str, AfterValidator(_host_key)]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]

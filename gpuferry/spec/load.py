@@ -1,0 +1,141 @@
+"""Read a stack's configuration and turn every mistake into one or two sentences."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gpuferry.errors import SpecError
+from gpuferry.spec.model import Spec
+
+NAMESPACE = "gpuferry"
+
+
+def load_spec(path: Path) -> Spec:
+    """Read `Pulumi.<stack>.yaml`.
+
+    Raises:
+        SpecError: the file is missing, is no YAML, or declares something that cannot be had.
+    """
+    return parse_spec(read_config(path), source=path.name)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the `config:` mapping of a stack file, keys with their namespace."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError(
+            f"{path.name}: no such stack file. Create it (Pulumi.local.yaml is an example), or "
+            "name another stack with --stack."
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where else ""
+        raise SpecError(
+            f"{path.name}{line}: not valid YAML ({getattr(error, 'problem', None) or error})."
+        ) from None
+    if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
+        raise SpecError(f"{path.name}: a mapping `config:` with `{NAMESPACE}:` keys is required.")
+    return dict(document["config"])
+
+
+def parse_spec(config: Mapping[str, Any], source: str = "config") -> Spec:
+    """Turn the namespaced configuration into a :class:`Spec`.
+
+    Values may be JSON texts, as Pulumi hands them to programs. Encrypted values
+    (`secure:`) stay unread here: they become a placeholder, since only the engine can decrypt.
+    """
+    values: dict[str, Any] = {}
+    for key, value in config.items():
+        namespace, _, name = key.partition(":")
+        if namespace == NAMESPACE:
+            values[name] = _decode(value)
+        elif not name:
+            raise SpecError(f"{source}: the key {key!r} lacks its namespace; write {NAMESPACE}:{key}.")
+    try:
+        return Spec.model_validate(values)
+    except ValidationError as error:
+        raise SpecError(_explain(error, source)) from None
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            decoded = json.loads(value)
+        except ValueError:
+            return value
+        return decoded if isinstance(decoded, dict | list) else value
+    return _unseal(value)
+
+
+def _unseal(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"secure"}:
+            return "(secret)"
+        return {key: _unseal(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unseal(item) for item in value]
+    return value
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    problems = error.errors(include_url=False)
+    first = _sentence(problems[0])
+    more = len(problems) - 1
+    tail = f" ({more} more problem{'s' if more > 1 else ''} after this one.)" if more else ""
+    return f"{source}: {first}{tail}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return f"{NAMESPACE}:{text.lstrip('.')}" if text else ""
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    location = problem["loc"]
+    where, kind, context = _path(location), problem["type"], problem.get("ctx", {})
+    given = problem["input"]
+    if kind == "extra_forbidden":
+        return _unknown_key(location, where)
+    if kind == "missing":
+        return f"{where}: required, but missing."
+    if kind == "literal_error":
+        return f"{where}: {given!r} is not accepted; accepted: {context['expected']}."
+    if kind == "value_error":
+        text = str(context["error"])
+        prefix = f"{where}: " if where else f"{NAMESPACE}:"
+        return f"{prefix}{text}."
+    return f"{where}: {problem['msg'][0].lower()}{problem['msg'][1:]} (got {_short(given)})."
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def _unknown_key(location: tuple[int | str, ...], where: str) -> str:
+    fields = _fields_at(location[:-1])
+    near = difflib.get_close_matches(str(location[-1]), fields, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"accepted: {', '.join(fields)}."
+    return f"{where}: unknown key; {hint}"
+
+
+def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+    schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
+    node: dict[str, Any] = schema
+    for part in location:
+        node = node["items"] if isinstance(part, int) else node["properties"][part]
+        for choice in [node, *node.get("anyOf", [])]:
+            if "$ref" in choice:
+                node = schema["$defs"][choice["$ref"].rsplit("/", 1)[1]]
+    return sorted(node.get("properties", {}))

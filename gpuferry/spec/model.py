@@ -1,0 +1,195 @@
+"""What a stack declares. Every key of `Pulumi.<stack>.yaml` under `gpuferry:` is a field here."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from gpuferry.spec.fields import (
+    BucketName,
+    Cidr,
+    HostKey,
+    PublicKey,
+    ServerName,
+    Url,
+    UserName,
+)
+
+ProviderName = Literal["local", "ssh"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Port(_Strict):
+    """One declared open port; everything that is not declared stays closed."""
+
+    port: int = Field(ge=1, le=65535)
+    protocol: Literal["tcp", "udp"] = "tcp"
+    from_: list[Cidr] = Field(default_factory=list, alias="from", description="empty: anywhere")
+
+
+class Gpu(_Strict):
+    """GPUs the server is expected to have."""
+
+    model: str = Field(min_length=1, description="a name of the GPU table, such as L4")
+    count: int = Field(ge=1, le=16)
+
+
+class SshAccess(_Strict):
+    """How a server that you already rent is reached (provider `ssh`)."""
+
+    address: str = Field(pattern=r"^[A-Za-z0-9:.-]+$")
+    port: int = Field(default=22, ge=1, le=65535)
+    user: UserName = Field(description="a non-root user with passwordless sudo")
+    host_key: HostKey
+    key_file: str | None = Field(default=None, description="private key on this machine")
+    private_key: SecretStr | None = Field(default=None, description="or the key itself, as secret")
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if (self.key_file is None) == (self.private_key is None):
+            raise ValueError("give exactly one of key_file and private_key")
+        return self
+
+
+class ServerSpec(_Strict):
+    """One server."""
+
+    name: ServerName
+    kind: Literal["container", "vm"] = Field(default="container", description="provider local only")
+    image: Literal["debian-13", "debian-12"] = "debian-13"
+    cpus: float = Field(default=2, ge=0.5, le=1024)
+    memory_gib: float = Field(default=2, ge=0.5, le=8192)
+    data_disk_gib: int = Field(default=4, ge=1, le=65536, description="mounted at /data, kept")
+    gpu: Gpu | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    workload: Literal["general", "training", "rendering", "science"] = "general"
+    open_ports: list[Port] = Field(default_factory=list)
+    ssh: SshAccess | None = None
+
+    @model_validator(mode="after")
+    def _ports_once(self) -> Self:
+        for (protocol, port), times in Counter((p.protocol, p.port) for p in self.open_ports).items():
+            if times > 1:
+                raise ValueError(f"port {port}/{protocol} is declared {times} times; keep one entry")
+        return self
+
+
+class ObjectStoreSpec(_Strict):
+    """One bucket."""
+
+    name: BucketName
+    versioning: bool = True
+    retention_days: int = Field(
+        default=0, ge=0, le=36500, description="objects cannot be deleted for so long; 0: off"
+    )
+
+    @model_validator(mode="after")
+    def _retention_needs_versions(self) -> Self:
+        if self.retention_days and not self.versioning:
+            raise ValueError("retention_days needs versioning: true (S3 object lock requires it)")
+        return self
+
+
+class FirewallSpec(_Strict):
+    """Who may reach SSH. All other ports are closed unless a server declares them."""
+
+    ssh_from: list[Cidr] = Field(default_factory=list)
+    ssh_open_to_the_world: bool = False
+
+    @model_validator(mode="after")
+    def _world_needs_a_word(self) -> Self:
+        for index, network in enumerate(self.ssh_from):
+            if ipaddress.ip_network(network).prefixlen == 0 and not self.ssh_open_to_the_world:
+                raise ValueError(
+                    f"ssh_from[{index}] = {network} lets the whole internet reach SSH; name your "
+                    "own networks, or set firewall.ssh_open_to_the_world: true if you mean it"
+                )
+        return self
+
+
+class MirrorsSpec(_Strict):
+    """Where servers get packages from, and which certificate authorities they trust."""
+
+    inherit: bool = Field(default=True, description="take this machine's settings (provider local)")
+    debian: Url | None = None
+    debian_security: Url | None = None
+    extra_ca_files: list[str] = Field(default_factory=list, description="PEM files on this machine")
+
+
+class DockerSpec(_Strict):
+    """Docker on the servers."""
+
+    source: Literal["distribution", "docker"] = "distribution"
+    daemon_options: dict[str, object] = Field(
+        default_factory=dict, description="merged into daemon.json"
+    )
+
+
+class UserSpec(_Strict):
+    """A person with an account on every server."""
+
+    name: UserName
+    public_keys: list[PublicKey] = Field(min_length=1)
+    sudo: bool = False
+
+
+class Spec(_Strict):
+    """Everything one stack declares."""
+
+    provider: ProviderName = "local"
+    servers: list[ServerSpec] = Field(min_length=1)
+    object_stores: list[ObjectStoreSpec] = Field(default_factory=list)
+    firewall: FirewallSpec = Field(default_factory=FirewallSpec)
+    mirrors: MirrorsSpec = Field(default_factory=MirrorsSpec)
+    docker: DockerSpec = Field(default_factory=DockerSpec)
+    users: list[UserSpec] = Field(default_factory=list)
+    ssh_wait_seconds: int = Field(
+        default=300, ge=5, le=7200, description="how long a new server may take to answer SSH"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for key, names in (
+            ("servers", [s.name for s in self.servers]),
+            ("object_stores", [s.name for s in self.object_stores]),
+            ("users", [u.name for u in self.users]),
+        ):
+            _refuse_duplicates(key, names)
+        for index, server in enumerate(self.servers):
+            _fits_provider(self.provider, index, server)
+        if self.provider == "ssh":
+            if self.object_stores:
+                raise ValueError(
+                    "object_stores: the provider ssh has no object store; remove the entry, or "
+                    "use a provider that has one (local)"
+                )
+            if not self.firewall.ssh_from:
+                raise ValueError(
+                    "firewall.ssh_from: name the networks that may reach SSH (your own address "
+                    "among them), such as [203.0.113.7/32]"
+                )
+        return self
+
+
+def _refuse_duplicates(key: str, names: list[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(f"{key}: the name {name!r} is used {times} times; names are unique")
+
+
+def _fits_provider(provider: str, index: int, server: ServerSpec) -> None:
+    where = f"servers[{index}]"
+    if provider == "ssh" and server.ssh is None:
+        raise ValueError(f"{where}.ssh: required with provider ssh (address, user, host_key, key)")
+    if provider != "ssh" and server.ssh is not None:
+        raise ValueError(f"{where}.ssh: only for provider ssh; this stack uses {provider}")
+    if provider == "local" and server.kind == "vm":
+        raise ValueError(
+            f"{where}.kind: 'vm' is not available in this version; accepted: container"
+        )
