@@ -1,0 +1,78 @@
+"""What one server is expected to be; the input of its checks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ExpectedPort(_Strict):
+    """One port that may be reached from outside."""
+
+    port: int = Field(ge=1, le=65535)
+    protocol: Literal["tcp", "udp"] = "tcp"
+    from_: list[str] = Field(default_factory=list, alias="from", description="empty: anywhere")
+
+
+class ExpectedUser(_Strict):
+    """One person's account."""
+
+    name: str
+    public_keys: list[str]
+    sudo: bool = False
+
+
+class ExpectedCa(_Strict):
+    """A certificate authority that the server must trust."""
+
+    name: str
+    pem: str
+
+
+class ExpectedStore(_Strict):
+    """A bucket that the server must be able to use. The keys stay on the controller."""
+
+    name: str
+    endpoint: str
+    bucket: str
+    access_key: str
+    secret_key: SecretStr
+    ca_pem: str = ""
+    region: str = "us-east-1"
+
+
+class ExpectedDocker(_Strict):
+    """Docker settings that must be in effect."""
+
+    live_restore: bool = True
+    log_driver: str = "local"
+    log_options: dict[str, str] = Field(
+        default_factory=dict, description="empty: any options, so long as the log cannot fill up"
+    )
+
+
+class Expectations(_Strict):
+    """Everything that the checks compare one server with."""
+
+    hostname: str
+    user: str
+    ssh_port: int = 22
+    ssh_from: list[str] = Field(default_factory=list, description="empty: anywhere")
+    open_ports: list[ExpectedPort] = Field(default_factory=list)
+    users: list[ExpectedUser] = Field(default_factory=list)
+    extra_ca_certificates: list[ExpectedCa] = Field(default_factory=list)
+    object_stores: list[ExpectedStore] = Field(default_factory=list)
+    roles: list[str] = Field(description="only the checks of these roles run")
+    kind: Literal["container", "vm", "server"] = "server"
+    timezone: str = "Etc/UTC"
+    docker: ExpectedDocker = Field(default_factory=ExpectedDocker)
+
+    @property
+    def concerns(self) -> frozenset[str]:
+        """Names of the check files that apply: the roles, and what belongs to no role."""
+        return frozenset(self.roles) | {"object_store"}

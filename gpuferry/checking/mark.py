@@ -1,0 +1,49 @@
+"""What a check function carries: its identity, and what to do when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from gpuferry.verdict import Severity
+
+CONVERGE = "run: ./ferry converge {server}"
+
+
+@dataclass(frozen=True)
+class CheckInfo:
+    """The arguments of `@check`, plus what the function's docstring promises."""
+
+    id: str
+    severity: Severity
+    next_step: str
+    deadline_seconds: int
+    promise: str
+
+
+def check(
+    id: str,
+    *,
+    severity: Severity = "major",
+    next_step: str = CONVERGE,
+    deadline_seconds: int = 20,
+) -> pytest.MarkDecorator:
+    """Mark a function as the check `id`, which answers within `deadline_seconds`.
+
+    `next_step` is shown when the check fails; `{server}` in it becomes the server's name. The first
+    line of the function's docstring says what is expected, and stands in where a check breaks off.
+    """
+    return pytest.mark.check(
+        id=id, severity=severity, next_step=next_step, deadline_seconds=deadline_seconds
+    )
+
+
+def info_of(item: pytest.Item) -> CheckInfo | None:
+    """Return what `@check` says about a collected function, None when it is not marked."""
+    mark = item.get_closest_marker("check")
+    if mark is None:
+        return None
+    docstring = getattr(getattr(item, "function", None), "__doc__", None) or ""
+    promise = docstring.strip().split("\n")[0] or "the check ends with a verdict"
+    return CheckInfo(promise=promise, **mark.kwargs)

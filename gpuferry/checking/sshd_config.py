@@ -1,0 +1,77 @@
+"""What sshd must do, compared with what `sshd -T` says it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One setting: what is accepted, in words for people and as a test."""
+
+    keyword: str
+    accepted: str
+    holds: Callable[[str], bool]
+
+
+def _is(keyword: str, *values: str) -> Rule:
+    return Rule(keyword, " or ".join(values), lambda value: value in values)
+
+
+def _at_most(keyword: str, limit: int) -> Rule:
+    # 0 means "no limit" for these keywords, so it is not "at most" anything.
+    return Rule(keyword, f"1 to {limit}", lambda v: v.isdigit() and 1 <= int(v) <= limit)
+
+
+def _without(keyword: str, *weak: str) -> Rule:
+    def holds(value: str) -> bool:
+        return bool(value) and not any(w in name for name in value.split(",") for w in weak)
+
+    return Rule(keyword, f"none of {', '.join(weak)}", holds)
+
+
+# Source: CIS Debian 12 and 13 benchmarks section 5.1, dev-sec ssh-baseline, ssh-audit's policies.
+RULES: tuple[Rule, ...] = (
+    _is("permitrootlogin", "no"),
+    _is("passwordauthentication", "no"),
+    _is("kbdinteractiveauthentication", "no"),
+    _is("permitemptypasswords", "no"),
+    _is("hostbasedauthentication", "no"),
+    _is("gssapiauthentication", "no"),
+    _is("pubkeyauthentication", "yes"),
+    _is("permituserenvironment", "no"),
+    _is("ignorerhosts", "yes"),
+    _is("strictmodes", "yes"),
+    _is("x11forwarding", "no"),
+    _is("allowagentforwarding", "no"),
+    _is("loglevel", "VERBOSE"),
+    _at_most("maxauthtries", 4),
+    _at_most("logingracetime", 60),
+    _without("ciphers", "cbc", "3des", "arcfour"),
+    _without("macs", "md5", "hmac-sha1", "umac-64"),
+    _without("kexalgorithms", "group1-", "group14-sha1", "exchange-sha1", "ecdh-sha2-nistp"),
+)
+
+
+def parse_effective(text: str) -> dict[str, str]:
+    """Parse `sshd -T`; of a repeated keyword the first value counts (such as listenaddress)."""
+    settings: dict[str, str] = {}
+    for line in text.splitlines():
+        keyword, _, value = line.strip().partition(" ")
+        settings.setdefault(keyword.lower(), value)
+    return settings
+
+
+def deviations(settings: Mapping[str, str], rules: Iterable[Rule] = RULES) -> list[str]:
+    """Return one text per rule that does not hold; a keyword that sshd does not know is skipped.
+
+    Only an empty answer has no keywords at all, and then nothing holds.
+    """
+    if not settings:
+        return ["sshd -T gave no settings"]
+    return [
+        f"{rule.keyword} {settings[rule.keyword]} (want {rule.accepted})"
+        for rule in rules
+        if rule.keyword in settings and not rule.holds(settings[rule.keyword])
+    ]
