@@ -1,35 +1,13 @@
 """The role base: name, system state, time, trust, people, locale."""
 
-import hashlib
-import ssl
-import time
-
 import pytest
 
-from gpuferry.checking.accounts import account_problems
+from gpuferry.checking.accounts import account_problems, read_accounts
+from gpuferry.checking.clock import LARGEST_OFFSET_SECONDS, offset_seconds
 from gpuferry.checking.mark import check
+from gpuferry.checking.trust import untrusted
 
 LOOK_AT_UNITS = "look at `systemctl status UNIT` with ./ferry ssh {server}, then check again"
-LARGEST_OFFSET_SECONDS = 2.0  # TLS and signed S3 requests break at minutes; logs mislead at seconds
-
-TRUSTED = """
-import hashlib, ssl
-context = ssl.create_default_context(cafile="/etc/ssl/certs/ca-certificates.crt")
-answer = [hashlib.sha256(der).hexdigest() for der in context.get_ca_certs(binary_form=True)]
-"""
-ACCOUNTS = """
-import os, pwd, subprocess
-answer = {}
-for name in payload:
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        continue
-    path = os.path.join(entry.pw_dir, ".ssh/authorized_keys")
-    keys = open(path).read().splitlines() if os.path.exists(path) else []
-    rights = subprocess.run(["sudo", "-n", "-l", "-U", name], capture_output=True, text=True).stdout
-    answer[name] = {"full_name": entry.pw_gecos.split(",")[0], "keys": keys, "rights": rights}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +42,7 @@ def test_system_state(readings, verdict):
 @check("base.time_sync")
 def test_time_sync(node, readings, expectations, verdict):
     """The clock is right and is kept right."""
-    before = time.time()
-    told = float(node.read(now="date +%s.%N")["now"].text)
-    offset = told - (before + time.time()) / 2
+    offset = offset_seconds(node)
     close = abs(offset) <= LARGEST_OFFSET_SECONDS
     measured, expected = f"{offset:+.2f} s from here", f"at most {LARGEST_OFFSET_SECONDS:.0f} s"
     if expectations.kind == "container":
@@ -89,17 +65,12 @@ def test_extra_ca_trusted(node, expectations, verdict):
     if not declared:
         verdict.not_measured("no certificate authority is declared")
         return
-    trusted = node.python(TRUSTED, None)
-    missing = [name for name, pem in declared.items() if _sha256(pem) not in trusted]
+    missing = untrusted(node, declared)
     verdict.judge(
         not missing,
         measured=f"not trusted: {', '.join(missing)}" if missing else "all trusted",
         expected=f"trusted: {', '.join(declared)}",
     )
-
-
-def _sha256(pem):
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.strip())).hexdigest()
 
 
 @check("base.users")
@@ -108,7 +79,7 @@ def test_users(node, expectations, verdict):
     if not expectations.users:
         verdict.not_measured("no user is declared")
         return
-    accounts = node.python(ACCOUNTS, [user.name for user in expectations.users])
+    accounts = read_accounts(node, expectations.users)
     problems = account_problems(expectations.users, accounts)
     names = ", ".join(user.name for user in expectations.users)
     verdict.judge(not problems, measured="; ".join(problems) or "as declared", expected=names)

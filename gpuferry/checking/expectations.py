@@ -50,9 +50,9 @@ class ExpectedDocker(_Strict):
     """Docker settings that must be in effect."""
 
     live_restore: bool = True
-    log_driver: str = "local"
+    log_driver: str = Field(default="", description="empty: any that keeps logs bounded")
     log_options: dict[str, str] = Field(
-        default_factory=dict, description="empty: any options, so long as the log cannot fill up"
+        default_factory=dict, description="options that must be set; others may be"
     )
 
 

@@ -43,8 +43,8 @@ class Reading:
     @property
     def trouble(self) -> str:
         """One line about a command that failed."""
-        last = (self.error.strip() or self.output.strip() or "no output").splitlines()[-1]
-        return f"exit code {self.exit_code}: {last}"
+        first = (self.error.strip() or self.output.strip() or "no output").splitlines()[0]
+        return f"exit code {self.exit_code}: {first}"
 
     @property
     def properties(self) -> dict[str, str]:

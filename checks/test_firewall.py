@@ -1,0 +1,102 @@
+"""The role firewall: what is declared is open, everything else is closed, seen from both sides."""
+
+import ipaddress
+import json
+
+import pytest
+
+from gpuferry.checking.exposure import expected_openings, judge_probe, ports_to_probe
+from gpuferry.checking.mark import check
+from gpuferry.checking.nft import parse_ruleset
+from gpuferry.checking.outside import probe
+from gpuferry.checking.sockets import reachable_listeners
+
+CLOSE = "stop the service or declare its port in open_ports, then run: ./ferry converge {server}"
+
+
+@pytest.fixture(scope="module")
+def readings(node):
+    return node.read(
+        table="nft -j list table inet gpuferry",
+        sockets="ss -Hlntu",
+        unit="systemctl show gpuferry-firewall.service -p ActiveState -p UnitFileState -p Result",
+        addresses="ip -j -6 address show scope global",
+        client="echo $SSH_CONNECTION",
+    )
+
+
+@pytest.fixture(scope="module")
+def ruleset(readings):
+    return parse_ruleset(readings["table"].text)
+
+
+@check("firewall.policy", severity="critical")
+def test_policy(ruleset, readings, verdict):
+    """What no rule allows is dropped."""
+    policy = ruleset.policies.get("input", "no table inet gpuferry with an input chain")
+    trouble = readings["table"].trouble if readings["table"].exit_code else ""
+    verdict.judge(policy == "drop", measured=policy, expected="drop", evidence=trouble)
+
+
+@check("firewall.allowed_set", severity="critical")
+def test_allowed_set(ruleset, expectations, verdict):
+    """The rules let in exactly what is declared."""
+    wanted, found = expected_openings(expectations), ruleset.openings
+    problems = [f"missing: {opening}" for opening in sorted(wanted - found)]
+    problems += [f"not declared: {opening}" for opening in sorted(found - wanted)]
+    problems += [f"not understood: {rule}" for rule in ruleset.unexplained]
+    expected = "; ".join(map(str, sorted(wanted)))
+    verdict.judge(not problems, measured="; ".join(problems) or "as declared", expected=expected)
+
+
+@check("firewall.unit")
+def test_unit(readings, verdict):
+    """The rules come back after a restart."""
+    properties = readings["unit"].properties
+    state = [properties.get(name) or "absent" for name in ("ActiveState", "UnitFileState")]
+    verdict.judge(
+        state == ["active", "enabled"], measured=", ".join(state), expected="active, enabled"
+    )
+
+
+@check("firewall.listeners", severity="critical", next_step=CLOSE)
+def test_listeners(ruleset, readings, expectations, verdict):
+    """Nothing that listens for the world is reachable without being declared."""
+    declared = {(o.protocol, o.port) for o in expected_openings(expectations)}
+    open_to = {(o.protocol, o.port) for o in ruleset.openings}
+    listeners = reachable_listeners(readings["sockets"].output)
+    others = [x for x in listeners if (x.protocol, x.port) not in declared]
+    filtered = ruleset.policies.get("input") == "drop" and not ruleset.unexplained
+    exposed = [x for x in others if not filtered or (x.protocol, x.port) in open_to]
+    blocked = ", ".join(str(x) for x in others if x not in exposed)
+    verdict.judge(
+        bool(listeners) and not exposed,
+        measured=", ".join(map(str, exposed)) or f"{len(listeners)} sockets, none exposed",
+        expected="no undeclared socket within reach",
+        evidence=f"listens everywhere, but the firewall blocks it: {blocked}" if blocked else "",
+    )
+
+
+@check("firewall.from_outside", severity="critical", next_step=CLOSE)
+def test_from_outside(readings, expectations, target, verdict):
+    """From here, declared ports let a packet through and all others stay silent."""
+    listeners = reachable_listeners(readings["sockets"].output)
+    ports = ports_to_probe(expectations, listeners)
+    source = readings["client"].text.split(" ")[0]
+    problems = judge_probe(expectations, probe(target.address, ports), source)
+    evidence = f"{len(ports)} TCP ports tried at {target.address} from {source}"
+    interfaces = json.loads(readings["addresses"].text or "[]")
+    found = [a["local"] for i in interfaces for a in i.get("addr_info", [])]
+    for address in [a for a in found if ipaddress.ip_address(a).version == 6][:1]:
+        if "no route" in (answers := probe(address, ports)).values():
+            evidence += f"; IPv6 not measured, no route from here to {address}"
+        else:
+            problems += [f"{p} at {address}" for p in judge_probe(expectations, answers, "")]
+            evidence += f"; the same at {address}"
+    expected = "declared ports pass, others stay silent"
+    verdict.judge(
+        not problems,
+        measured="; ".join(problems) or "as declared",
+        expected=expected,
+        evidence=evidence,
+    )

@@ -1,0 +1,78 @@
+"""What of a server may be seen from outside: derived from the declaration alone."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+
+from gpuferry.checking.expectations import Expectations
+from gpuferry.checking.nft import ANYWHERE, Opening, collapse
+from gpuferry.checking.outside import Answer
+from gpuferry.checking.sockets import Listener
+
+# Ports that must never answer unasked: telnet, rpcbind, Docker's API, databases, metrics, notebooks.
+_USUAL_SUSPECTS = (23, 111, 2375, 3306, 5432, 6379, 8888, 9090, 9100, 65000)
+_MOST_LISTENERS = 20
+
+
+def expected_openings(expectations: Expectations) -> set[Opening]:
+    """Return what the firewall must let in, SSH among it."""
+    wanted = {
+        Opening(expectations.ssh_port, "tcp", source)
+        for source in expectations.ssh_from or [ANYWHERE]
+    }
+    for port in expectations.open_ports:
+        wanted |= {Opening(port.port, port.protocol, s) for s in port.from_ or [ANYWHERE]}
+    return collapse(wanted)
+
+
+def ports_to_probe(expectations: Expectations, listeners: Iterable[Listener]) -> list[int]:
+    """Return the TCP ports to try: declared ones, what listens, and a few that must be closed.
+
+    SSH is left out: the session proves it, and sshd punishes clients that only knock.
+    """
+    listening = [x.port for x in listeners if x.protocol == "tcp"][:_MOST_LISTENERS]
+    declared = [p.port for p in expectations.open_ports if p.protocol == "tcp"]
+    ports = {*declared, *listening, *_USUAL_SUSPECTS} - {expectations.ssh_port}
+    return sorted(ports)
+
+
+def judge_probe(
+    expectations: Expectations, answers: Mapping[int, Answer], source: str
+) -> list[str]:
+    """Compare what answered with what may answer `source`; an empty source may be anyone.
+
+    A declared port may be closed (its service is not there yet), but it must not be filtered.
+    """
+    openings = [o for o in expected_openings(expectations) if o.protocol == "tcp"]
+    passing = {o.port for o in openings if _admits(o.source, source)}
+    # Whether a port with a source list should answer cannot be told without knowing the source.
+    unclear = {o.port for o in openings} - passing if not source else set()
+    filtered = [p for p, a in answers.items() if p in passing and a == "silent"]
+    undeclared = set(answers) - passing - unclear
+    answering = [p for p in undeclared if answers[p] == "open"]
+    unfiltered = [p for p in undeclared if answers[p] == "closed"]
+    problems = []
+    if filtered:
+        problems.append(f"declared but filtered: {_ports(filtered)}")
+    if answering:
+        problems.append(f"open but not declared: {_ports(answering)}")
+    if unfiltered:
+        problems.append(
+            f"not filtered (nobody listens, yet the server answers): {_ports(unfiltered)}"
+        )
+    return problems
+
+
+def _ports(ports: Iterable[int]) -> str:
+    return ", ".join(str(port) for port in sorted(ports))
+
+
+def _admits(network: str, source: str) -> bool:
+    if network == ANYWHERE:
+        return True
+    if not source:
+        return False
+    address = ipaddress.ip_address(source)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address) in ipaddress.ip_network(network)
