@@ -1,0 +1,396 @@
+#!/usr/bin/python
+"""Put a set of files in place, all or none, and bring them into force."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import grp
+import os
+import pwd
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: apply_files
+short_description: Put a set of files in place, all or none, and bring them into force
+description:
+  - One call for what would otherwise be a copy, a validate and a handler task for each file,
+    because the number of tasks is what a run costs.
+  - Nothing is written unless every candidate passes its C(validate). If a later step fails, every
+    file is put back as it was.
+options:
+  files:
+    description: Each has a C(path) and one of C(content), C(lines), C(link), C(directory), C(absent).
+    type: list
+    elements: dict
+  apply:
+    description: >
+      Commands that bring files into force. Each runs when one of C(paths) changed in this call, or when its
+      C(unless) (a read-only command) does not hold; afterwards C(unless) has to hold.
+    type: list
+    elements: dict
+  verify:
+    description: Read-only commands whose output must hold C(lines), run on every call before C(apply).
+    type: list
+    elements: dict
+  rollback:
+    description: >
+      A timer on the server that puts the files back and runs C(commands) unless the caller stops it. Armed
+      before the first write; C(unconfirmed) in the result says that it is pending.
+    type: dict
+author: [gpuferry]
+"""
+
+STATE_DIRECTORY = "/var/lib/gpuferry/rollback"
+SETTLE_SECONDS = 10
+
+
+class Refused(Exception):
+    """The server is as it was; the message says why."""
+
+
+class Entry:
+    """One path with the state it has and the state it shall have."""
+
+    def __init__(self, raw, check_mode):
+        self.raw = raw
+        self.path = raw["path"]
+        self.mode = int(raw["mode"] or ("0755" if raw["directory"] else "0644"), 8)
+        self.owner_known = True
+        try:
+            self.uid = pwd.getpwnam(raw["owner"]).pw_uid
+            self.gid = grp.getgrnam(raw["group"]).gr_gid if raw["group"] else pwd.getpwnam(raw["owner"]).pw_gid
+        except KeyError:
+            if not check_mode:
+                raise Refused(f"{self.path}: no user {raw['owner']} or group {raw['group']} on this server")
+            self.uid = self.gid = -1
+            self.owner_known = False
+        parent = os.path.dirname(self.path)
+        # Root writing below a directory that a user controls must not follow that user's links.
+        if self.uid > 0 and os.path.islink(parent):
+            raise Refused(f"{parent} is a symbolic link; replace it with a directory, then run again")
+        self.before = self._read()
+        self.after = self._want()
+
+    def _read(self):
+        try:
+            info = os.lstat(self.path)
+        except OSError:
+            return None
+        if stat.S_ISLNK(info.st_mode) and self.raw["link"] is None and not self.raw["absent"]:
+            # A link is another way of having the file (/etc/default/locale on Debian 13).
+            self.path = os.path.realpath(self.path)
+            return self._read()
+        if stat.S_ISLNK(info.st_mode):
+            return ("link", os.readlink(self.path), None, None, None)
+        meta = (stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
+        if stat.S_ISDIR(info.st_mode):
+            return ("directory", None, *meta)
+        with open(self.path, "rb") as handle:
+            return ("file", handle.read(), *meta)
+
+    def _want(self):
+        meta = (self.mode, self.uid, self.gid)
+        if self.raw["absent"]:
+            return None
+        if self.raw["link"] is not None:
+            return ("link", self.raw["link"], None, None, None)
+        if self.raw["directory"]:
+            return ("directory", None, *meta)
+        if self.raw["lines"] is not None:
+            old = self.before[1].decode("utf-8", "replace") if self.before else ""
+            missing = [line for line in self.raw["lines"] if line not in old.splitlines()]
+            joint = "" if not old or old.endswith("\n") else "\n"
+            return ("file", (old + joint + "".join(f"{line}\n" for line in missing)).encode(), *meta)
+        return ("file", (self.raw["content"] or "").encode(), *meta)
+
+    @property
+    def changed(self):
+        return self.before != self.after
+
+    def diff(self):
+        def text(state):
+            if not state or state[0] == "directory":
+                return ""
+            return state[1] if state[0] == "link" else state[1].decode("utf-8", "replace")
+
+        def meta(state):
+            return f"{self.path} ({'absent' if not state else state[0]}{'' if not state or state[2] is None else f' {state[2]:04o}'})"
+
+        body = difflib.unified_diff(
+            text(self.before).splitlines(True), text(self.after).splitlines(True), meta(self.before), meta(self.after)
+        )
+        return {"prepared": "".join(body) or f"--- {meta(self.before)}\n+++ {meta(self.after)}\n"}
+
+    def candidate(self):
+        """The wanted content as a private file beside nothing else, for C(validate)."""
+        handle = tempfile.NamedTemporaryFile(prefix="gpuferry-", suffix=os.path.basename(self.path))
+        handle.write(self.after[1])
+        handle.flush()
+        return handle
+
+
+def put(path, state):
+    """Make `path` be `state`, atomically where the file system allows it."""
+    if state is None:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        return
+    kind, content, mode, uid, gid = state
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    if kind == "directory":
+        os.makedirs(path, exist_ok=True)
+        os.chown(path, uid, gid)
+        os.chmod(path, mode)
+        return
+    if kind == "link":
+        temporary = f"{path}.gpuferry"
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        os.symlink(content, temporary)
+        os.rename(temporary, path)
+        return
+    descriptor, temporary = tempfile.mkstemp(prefix=".gpuferry-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(content)
+            os.fchown(handle.fileno(), uid, gid)
+            os.fchmod(handle.fileno(), mode)
+            handle.flush()
+            os.fsync(handle.fileno())
+        try:
+            os.rename(temporary, path)
+        except OSError:
+            # Container engines bind-mount some files (/etc/hostname): those can only be rewritten.
+            with open(path, "wb") as handle:
+                handle.write(content)
+            os.chmod(path, mode)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def run(argv):
+    """Exit status and output of a command; a missing program is status 127."""
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                              stdin=subprocess.DEVNULL, timeout=300)
+    except FileNotFoundError:
+        return 127, "", f"{argv[0]} is not installed"
+    except subprocess.TimeoutExpired:
+        return 124, "", f"{shlex.join(argv)} did not end within 300 seconds"
+    return done.returncode, done.stdout, done.stderr
+
+
+def unmet(condition):
+    """Why a read-only condition does not hold, or an empty string."""
+    code, out, err = run(condition["command"])
+    if code != 0:
+        return f"`{shlex.join(condition['command'])}` failed: {(err or out).strip()[-600:]}"
+    have = {" ".join(line.split()) for line in out.splitlines()}
+    for line in condition["lines"] or []:
+        if " ".join(line.split()) not in have:
+            key = line.split("=")[0].split()[0]
+            seen = [entry for entry in have if entry.split("=")[0].split()[:1] == [key]]
+            if not seen and condition["ignore_missing"]:
+                continue
+            return f"`{shlex.join(condition['command'])}` says {'; '.join(seen) or 'nothing about ' + key} where `{line}` is wanted"
+    for line in have if condition["only"] else []:
+        if line.split()[:1] and line.split()[0] in condition["only"] and line not in (condition["lines"] or []):
+            return f"`{shlex.join(condition['command'])}` says `{line}`, which is not declared"
+    if condition["same_as"]:
+        code, other, err = run(condition["same_as"])
+        if code != 0 or other != out:
+            return f"`{shlex.join(condition['command'])}` differs from what is declared {err.strip()}"
+    return ""
+
+
+class Rollback:
+    """The timer that undoes an unconfirmed change, and what it puts back."""
+
+    def __init__(self, options):
+        self.unit = options["unit"]
+        self.seconds = options["after_seconds"]
+        self.commands = options["commands"]
+        self.directory = os.path.join(STATE_DIRECTORY, self.unit)
+
+    def pending(self):
+        return run(["systemctl", "is-active", "--quiet", f"{self.unit}.timer"])[0] == 0
+
+    def arm(self, entries):
+        # The copies of an earlier change that nobody confirmed are the last known good state: they stay.
+        if self.pending():
+            self.disarm(keep=True)
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        script = os.path.join(self.directory, "restore")
+        known = open(script).read().splitlines() if os.path.exists(script) else ["#!/bin/sh"]
+        known = [line for line in known if not line.endswith("# command")]
+        for entry in entries:
+            marker = f"# {entry.path}"
+            if any(line.endswith(marker) for line in known):
+                continue
+            if entry.before is None:
+                known.append(f"rm -rf {shlex.quote(entry.path)} {marker}")
+            else:
+                copy = os.path.join(self.directory, str(len(known)))
+                put(copy, entry.before)
+                known.append(f"cp -a --remove-destination {copy} {shlex.quote(entry.path)} {marker}")
+        known += [f"{shlex.join(command)} # command" for command in self.commands]
+        put(script, ("file", ("\n".join(known) + "\n").encode(), 0o700, 0, 0))
+        run(["systemctl", "reset-failed", f"{self.unit}.service"])
+        code, _, err = run(["systemd-run", f"--unit={self.unit}", f"--on-active={self.seconds}s",
+                            "--timer-property=AccuracySec=1s", "/bin/sh", script])
+        if code != 0:
+            raise Refused(f"no timed rollback could be armed, so nothing was changed: {err.strip()}")
+
+    def disarm(self, keep=False):
+        run(["systemctl", "stop", f"{self.unit}.timer"])
+        if not keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def undo(self):
+        run(["/bin/sh", os.path.join(self.directory, "restore")])
+        self.disarm()
+
+
+def validate(entries):
+    for entry in entries:
+        if entry.raw["validate"] and entry.after and entry.after[0] == "file":
+            with entry.candidate() as handle:
+                code, out, err = run([handle.name if word == "%s" else word for word in entry.raw["validate"]])
+            if code != 0:
+                raise Refused(f"{entry.path} would not be accepted, so nothing was changed: {(err or out).strip()[-800:]}")
+
+
+def due(steps, paths):
+    """The steps that have to run: a file of theirs changed, or their condition does not hold."""
+    wanted = []
+    for step in steps:
+        patterns = step["paths"] or ["*"]
+        touched = any(fnmatch.fnmatch(path, pattern) for path in paths for pattern in patterns)
+        if touched or (step["unless"] and unmet(step["unless"])):
+            wanted.append(step)
+    return wanted
+
+
+def enforce(steps):
+    for step in steps:
+        code, out, err = run(step["command"])
+        if code != 0:
+            raise Refused(f"`{shlex.join(step['command'])}` failed: {(err or out).strip()[-800:]}")
+    for step in steps:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while step["unless"] and (reason := unmet(step["unless"])):
+            if time.monotonic() > deadline:
+                raise Refused(f"`{shlex.join(step['command'])}` ran but is not in force: {reason}")
+            time.sleep(0.2)
+
+
+def converge(entries, steps, verify, rollback):
+    """Write, verify, bring into force; undo all of it when a step fails."""
+    changed = [entry for entry in entries if entry.changed]
+    validate(changed)
+    steps_due = due(steps, [entry.path for entry in changed])
+    armed = rollback if rollback and (changed or steps_due) else None
+    if armed:
+        armed.arm(changed)
+    try:
+        for entry in changed:
+            put(entry.path, entry.after)
+        for condition in verify:
+            if reason := unmet(condition):
+                raise Refused(reason)
+        enforce(steps_due)
+    except (Refused, OSError) as error:
+        for entry in reversed(changed):
+            put(entry.path, entry.before)
+        if armed:
+            armed.undo()
+        state = "; every file is back as it was" if changed else ""
+        raise Refused(f"{error}{state}") from error
+    return changed, steps_due
+
+
+CONDITION = {
+    "command": {"type": "list", "elements": "str", "required": True},
+    "lines": {"type": "list", "elements": "str"},
+    "same_as": {"type": "list", "elements": "str"},
+    "only": {"type": "list", "elements": "str"},
+    "ignore_missing": {"type": "bool", "default": False},
+}
+ARGUMENTS = {
+    "files": {
+        "type": "list", "elements": "dict", "default": [],
+        "options": {
+            "path": {"type": "path", "required": True},
+            "content": {"type": "str"},
+            "lines": {"type": "list", "elements": "str"},
+            "link": {"type": "str"},
+            "directory": {"type": "bool", "default": False},
+            "absent": {"type": "bool", "default": False},
+            "mode": {"type": "str"},
+            "owner": {"type": "str", "default": "root"},
+            "group": {"type": "str"},
+            "validate": {"type": "list", "elements": "str"},
+        },
+    },
+    "apply": {
+        "type": "list", "elements": "dict", "default": [],
+        "options": {
+            "command": {"type": "list", "elements": "str", "required": True},
+            "paths": {"type": "list", "elements": "str"},
+            "unless": {"type": "dict", "options": CONDITION},
+        },
+    },
+    "verify": {"type": "list", "elements": "dict", "default": [], "options": CONDITION},
+    "rollback": {
+        "type": "dict",
+        "options": {
+            "unit": {"type": "str", "required": True},
+            "after_seconds": {"type": "int", "required": True},
+            "commands": {"type": "list", "elements": "list", "required": True},
+        },
+    },
+}
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    parameters = module.params
+    try:
+        entries = [Entry(raw, module.check_mode) for raw in parameters["files"]]
+        rollback = Rollback(parameters["rollback"]) if parameters["rollback"] else None
+        if module.check_mode:
+            changed = [entry for entry in entries if entry.changed]
+            steps = due(parameters["apply"], [entry.path for entry in changed])
+            if not changed:
+                for condition in parameters["verify"]:
+                    if reason := unmet(condition):
+                        raise Refused(reason)
+        else:
+            changed, steps = converge(entries, parameters["apply"], parameters["verify"], rollback)
+    except Refused as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=bool(changed or steps),
+        paths=[entry.path for entry in changed],
+        commands=[shlex.join(step["command"]) for step in steps],
+        unconfirmed=bool(rollback and not module.check_mode and rollback.pending()),
+        diff=[entry.diff() for entry in changed] if module._diff else [],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+#!/usr/bin/python
+"""What the roles' preflights decide on, read in one call."""
+
+from __future__ import annotations
+
+import glob
+import grp
+import os
+import platform
+import pwd
+import re
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: server_facts
+short_description: What the roles' preflights decide on, read in one call
+description:
+  - Returns C(ansible_facts.ferry) with the system, the SSH session this run came in by, the accounts,
+    the algorithms sshd can speak, and the size that the server sees of itself.
+options:
+  other_than_port:
+    description: Fail if this run still uses the SSH connection that came from this client port.
+    type: int
+author: [gpuferry]
+"""
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return ""
+
+
+def output(*argv):
+    try:
+        return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def os_release():
+    fields = dict(line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
+    return {key.lower(): fields.get(key, "").strip('"') for key in ("ID", "VERSION_ID", "VERSION_CODENAME", "PRETTY_NAME")}
+
+
+def ssh_session():
+    """The SSH connection above this process; sudo drops the variable, so ask the ancestors."""
+    process = os.getpid()
+    while process > 1:
+        entries = read(f"/proc/{process}/environ").split("\0")
+        values = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+        if values.get("SSH_CONNECTION") and not values.get("SUDO_USER"):
+            client, client_port, server, server_port = values["SSH_CONNECTION"].split()[:4]
+            return {
+                "client_address": client.removeprefix("::ffff:"), "client_port": int(client_port),
+                "server_address": server.removeprefix("::ffff:"), "server_port": int(server_port),
+                # Not the owner of the process: this may be sudo itself.
+                "user": values.get("LOGNAME") or values.get("USER") or "root",
+            }
+        status = dict(line.split(":", 1) for line in read(f"/proc/{process}/status").splitlines() if ":" in line)
+        process = int(status.get("PPid", "0").strip() or 0)
+    return {}
+
+
+def accounts():
+    found = {}
+    for entry in pwd.getpwall():
+        groups = {group.gr_name for group in grp.getgrall() if entry.pw_name in group.gr_mem}
+        try:
+            groups.add(grp.getgrgid(entry.pw_gid).gr_name)
+        except KeyError:
+            pass
+        found[entry.pw_name] = {
+            "uid": entry.pw_uid, "home": entry.pw_dir, "shell": entry.pw_shell,
+            "full_name": entry.pw_gecos.split(",")[0], "groups": sorted(groups),
+        }
+    return found
+
+
+def authorized_keys(home):
+    lines = read(f"{home}/.ssh/authorized_keys").splitlines() + read(f"{home}/.ssh/authorized_keys2").splitlines()
+    return len([line for line in lines if line.strip() and not line.startswith("#")])
+
+
+def sshd():
+    if not os.path.exists("/usr/sbin/sshd"):
+        return {}
+    answer = {name: output("ssh", "-Q", name).split() for name in ("kex", "cipher", "mac")}
+    version = subprocess.run(["ssh", "-V"], stderr=subprocess.PIPE, text=True).stderr if os.path.exists("/usr/bin/ssh") else ""
+    number = re.search(r"OpenSSH_(\d+\.\d+)", version)
+    return {**answer, "version": number.group(1) if number else "0", "ed25519_host_key": os.path.exists("/etc/ssh/ssh_host_ed25519_key")}
+
+
+def apt_sources():
+    """Addresses of the package sources that each file names."""
+    paths = ["/etc/apt/sources.list", *glob.glob("/etc/apt/sources.list.d/*.list"), *glob.glob("/etc/apt/sources.list.d/*.sources")]
+    return {path: sorted(set(re.findall(r"https?://[^\s\]]+", re.sub(r"(?m)^#.*$", "", read(path))))) for path in paths}
+
+
+def installed(name):
+    return os.path.exists(f"/var/lib/dpkg/info/{name}.list")
+
+
+def capacity():
+    """CPUs and memory as programs here may use them; a control group's limit counts where it is visible."""
+    memory = int(read("/proc/meminfo").split()[1]) * 1024
+    limit = read("/sys/fs/cgroup/memory.max").strip()
+    if limit.isdigit():
+        memory = min(memory, int(limit))
+    cpus = float(len(os.sched_getaffinity(0)))
+    quota = read("/sys/fs/cgroup/cpu.max").split()
+    if len(quota) == 2 and quota[0].isdigit():
+        cpus = min(cpus, int(quota[0]) / int(quota[1]))
+    return {"cpus": cpus, "memory_bytes": memory}
+
+
+def main():
+    module = AnsibleModule(argument_spec={"other_than_port": {"type": "int", "default": 0}}, supports_check_mode=True)
+    session, known = ssh_session(), accounts()
+    if session:
+        if session["client_port"] == module.params["other_than_port"]:
+            module.fail_json(msg="No new SSH connection was made, so the change stays unconfirmed and will be undone by its timer.")
+        session["authorized_keys"] = authorized_keys(known[session["user"]]["home"])
+    ferry = {
+        "os": os_release(),
+        "architecture": platform.machine(),
+        "systemd": os.path.isdir("/run/systemd/system"),
+        "container": output("systemd-detect-virt", "--container") not in ("", "none"),
+        # Container engines mount it read-only; what is under it is then the host's to set.
+        "sysctl_writable": os.access("/proc/sys/net/ipv4/tcp_syncookies", os.W_OK),
+        "root": os.geteuid() == 0,
+        "ssh": session,
+        "accounts": known,
+        "sshd": sshd(),
+        "apt_sources": apt_sources(),
+        "apparmor": read("/sys/module/apparmor/parameters/enabled").startswith("Y"),
+        "docker_package": next((name for name in ("docker.io", "docker-ce") if installed(name)), ""),
+        "chrony": os.path.exists("/usr/sbin/chronyd"),
+        "capacity": capacity(),
+    }
+    module.exit_json(changed=False, ansible_facts={"ferry": ferry})
+
+
+if __name__ == "__main__":
+    main()
