@@ -1,11 +1,14 @@
 """The role firewall: what is declared is open, everything else is closed, seen from both sides."""
 
-import ipaddress
-import json
-
 import pytest
 
-from gpuferry.checking.exposure import expected_openings, judge_probe, ports_to_probe
+from gpuferry.checking.exposure import (
+    differences,
+    expected_openings,
+    global_ipv6,
+    judge_probe,
+    ports_to_probe,
+)
 from gpuferry.checking.mark import check
 from gpuferry.checking.nft import parse_ruleset
 from gpuferry.checking.outside import probe
@@ -33,7 +36,7 @@ def ruleset(readings):
 @check("firewall.policy", severity="critical")
 def test_policy(ruleset, readings, verdict):
     """What no rule allows is dropped."""
-    policy = ruleset.policies.get("input", "no table inet gpuferry with an input chain")
+    policy = ruleset.input_policy or "no input chain in table inet gpuferry"
     trouble = readings["table"].trouble if readings["table"].exit_code else ""
     verdict.judge(policy == "drop", measured=policy, expected="drop", evidence=trouble)
 
@@ -41,11 +44,23 @@ def test_policy(ruleset, readings, verdict):
 @check("firewall.allowed_set", severity="critical")
 def test_allowed_set(ruleset, expectations, verdict):
     """The rules let in exactly what is declared."""
-    wanted, found = expected_openings(expectations), ruleset.openings
-    problems = [f"missing: {opening}" for opening in sorted(wanted - found)]
-    problems += [f"not declared: {opening}" for opening in sorted(found - wanted)]
+    wanted = expected_openings(expectations)
+    problems = differences(wanted, ruleset.openings)
     problems += [f"not understood: {rule}" for rule in ruleset.unexplained]
     expected = "; ".join(map(str, sorted(wanted)))
+    verdict.judge(not problems, measured="; ".join(problems) or "as declared", expected=expected)
+
+
+@check("firewall.published_ports", severity="critical")
+def test_published_ports(ruleset, expectations, verdict):
+    """Ports that containers publish are filtered too; Docker bypasses all input rules."""
+    if "docker" not in expectations.roles:
+        verdict.not_measured("this server runs no containers")
+        return
+    wanted = expected_openings(expectations, ssh=False)
+    unguarded = ["published ports are not filtered"] if ruleset.published is None else []
+    problems = unguarded or differences(wanted, ruleset.published)
+    expected = "; ".join(map(str, sorted(wanted))) or "none reachable"
     verdict.judge(not problems, measured="; ".join(problems) or "as declared", expected=expected)
 
 
@@ -66,7 +81,7 @@ def test_listeners(ruleset, readings, expectations, verdict):
     open_to = {(o.protocol, o.port) for o in ruleset.openings}
     listeners = reachable_listeners(readings["sockets"].output)
     others = [x for x in listeners if (x.protocol, x.port) not in declared]
-    filtered = ruleset.policies.get("input") == "drop" and not ruleset.unexplained
+    filtered = ruleset.input_policy == "drop" and not ruleset.unexplained
     exposed = [x for x in others if not filtered or (x.protocol, x.port) in open_to]
     blocked = ", ".join(str(x) for x in others if x not in exposed)
     verdict.judge(
@@ -85,18 +100,11 @@ def test_from_outside(readings, expectations, target, verdict):
     source = readings["client"].text.split(" ")[0]
     problems = judge_probe(expectations, probe(target.address, ports), source)
     evidence = f"{len(ports)} TCP ports tried at {target.address} from {source}"
-    interfaces = json.loads(readings["addresses"].text or "[]")
-    found = [a["local"] for i in interfaces for a in i.get("addr_info", [])]
-    for address in [a for a in found if ipaddress.ip_address(a).version == 6][:1]:
-        if "no route" in (answers := probe(address, ports)).values():
-            evidence += f"; IPv6 not measured, no route from here to {address}"
-        else:
-            problems += [f"{p} at {address}" for p in judge_probe(expectations, answers, "")]
-            evidence += f"; the same at {address}"
+    for address in global_ipv6(readings["addresses"].text)[:1]:
+        answers = probe(address, ports)
+        reached = "no route" not in answers.values()
+        evidence += f"; {address} {'too' if reached else 'not measured: no route from here'}"
+        problems += judge_probe(expectations, answers, "") if reached else []
+    measured = "; ".join(dict.fromkeys(problems)) or "as declared"
     expected = "declared ports pass, others stay silent"
-    verdict.judge(
-        not problems,
-        measured="; ".join(problems) or "as declared",
-        expected=expected,
-        evidence=evidence,
-    )
+    verdict.judge(not problems, measured=measured, expected=expected, evidence=evidence)

@@ -52,7 +52,9 @@ def to_junit(verdicts: Iterable[Verdict], suite: str = "gpuferry") -> str:
         case = ET.SubElement(root, "testcase", classname=verdict.server, name=verdict.id)
         text = f"measured: {verdict.measured}\nexpected: {verdict.expected}\n{verdict.evidence}"
         if verdict.status in ("fail", "refused"):
-            failure = ET.SubElement(case, "failure", message=verdict.measured, type=verdict.severity)
+            failure = ET.SubElement(
+                case, "failure", message=verdict.measured, type=verdict.severity
+            )
             failure.text = f"{text}\nnext step: {verdict.next_step}"
         elif verdict.status == "not_measured":
             ET.SubElement(case, "skipped", message=verdict.measured)

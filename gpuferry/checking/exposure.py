@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections.abc import Iterable, Mapping
 
 from gpuferry.checking.expectations import Expectations
@@ -15,15 +16,26 @@ _USUAL_SUSPECTS = (23, 111, 2375, 3306, 5432, 6379, 8888, 9090, 9100, 65000)
 _MOST_LISTENERS = 20
 
 
-def expected_openings(expectations: Expectations) -> set[Opening]:
-    """Return what the firewall must let in, SSH among it."""
-    wanted = {
-        Opening(expectations.ssh_port, "tcp", source)
-        for source in expectations.ssh_from or [ANYWHERE]
-    }
+def expected_openings(expectations: Expectations, *, ssh: bool = True) -> set[Opening]:
+    """Return what the firewall must let in."""
+    wanted: set[Opening] = set()
+    if ssh:
+        sources = expectations.ssh_from or [ANYWHERE]
+        wanted = {Opening(expectations.ssh_port, "tcp", source) for source in sources}
     for port in expectations.open_ports:
         wanted |= {Opening(port.port, port.protocol, s) for s in port.from_ or [ANYWHERE]}
     return collapse(wanted)
+
+
+def differences(wanted: set[Opening], found: set[Opening]) -> list[str]:
+    """Return what is missing and what should not be there."""
+    missing = [f"missing: {opening}" for opening in sorted(wanted - found)]
+    return missing + [f"not declared: {opening}" for opening in sorted(found - wanted)]
+
+
+def global_ipv6(text: str) -> list[str]:
+    """Return the addresses of `ip -j -6 address show scope global`."""
+    return [a["local"] for i in json.loads(text or "[]") for a in i.get("addr_info", [])]
 
 
 def ports_to_probe(expectations: Expectations, listeners: Iterable[Listener]) -> list[int]:

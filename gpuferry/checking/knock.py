@@ -43,9 +43,7 @@ def knock(target: Target, key_path: Path | None) -> Answers:
         methods = _offered(transport, target.user)
         password = _try_password(transport, target.user)
         if key_path:
-            transport.auth_publickey(
-                target.user, paramiko.Ed25519Key.from_private_key_file(str(key_path))
-            )
+            transport.auth_publickey(target.user, paramiko.PKey.from_path(key_path))
         return Answers(target.user, host_key, methods, password)
 
 
@@ -53,7 +51,7 @@ def try_key(target: Target, user: str, key_path: Path | None) -> str:
     """Try to log in as `user` with the stack's key: `refused` or `accepted`."""
     if key_path is None:
         raise ValueError("there is no key to try")
-    key = paramiko.Ed25519Key.from_private_key_file(str(key_path))
+    key = paramiko.PKey.from_path(key_path)
     with _connection(target) as transport:
         if _shown_key(transport) != target.host_key:
             raise WrongHostKey(f"{target.name} shows another host key; no login was tried")

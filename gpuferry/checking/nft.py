@@ -14,8 +14,10 @@ from typing import Any
 ANYWHERE = "anywhere"
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Rules that accept by these alone let no new connection to a service in.
-_HARMLESS_FIELDS = frozenset(("icmp", "icmpv6"))
+# Connections that come in by these are not from outside: the server itself and its containers.
+_INNER_INTERFACES = frozenset(("lo", "docker0", "br-*"))
+_ICMP = frozenset(("icmp", "icmpv6", "ipv6-icmp"))
+_DHCP_SERVER_PORTS = frozenset((67, 547))
 
 
 @dataclass(frozen=True, order=True)
@@ -32,10 +34,14 @@ class Opening:
 
 @dataclass
 class Ruleset:
-    """One table, as far as incoming connections are concerned."""
+    """One table, as far as connections from outside are concerned.
 
-    policies: dict[str, str] = field(default_factory=dict, metadata={"doc": "by hook"})
+    `published` are the ports that containers may be reached on; None when nothing guards them.
+    """
+
+    input_policy: str = ""
     openings: set[Opening] = field(default_factory=set)
+    published: set[Opening] | None = None
     unexplained: list[str] = field(default_factory=list)
 
 
@@ -45,25 +51,46 @@ class _NotUnderstood(Exception):
 
 def parse_ruleset(text: str) -> Ruleset:
     """Parse the JSON of `nft -j list table …`; an empty text is a table that does not exist."""
-    ruleset = Ruleset()
     objects = json.loads(text)["nftables"] if text.strip() else []
     sets = {o["set"]["name"]: o["set"].get("elem", []) for o in objects if "set" in o}
-    chains = {o["chain"]["name"]: o["chain"] for o in objects if "chain" in o}
-    for chain in chains.values():
-        if "hook" in chain:
-            ruleset.policies[chain["hook"]] = chain["policy"]
-    for rule in (o["rule"] for o in objects if "rule" in o):
-        if chains.get(rule["chain"], {}).get("hook", "input") != "input":
-            continue
-        expressions = rule["expr"]
-        if not any("accept" in e or "jump" in e or "goto" in e for e in expressions):
+    rules = [o["rule"] for o in objects if "rule" in o]
+    hooks = {o["chain"]["name"]: o["chain"].get("hook", "") for o in objects if "chain" in o}
+    ruleset = Ruleset()
+    for chain in (o["chain"] for o in objects if "chain" in o):
+        if chain.get("hook") == "input" and ruleset.input_policy != "drop":
+            ruleset.input_policy = chain["policy"]
+    incoming = [rule["expr"] for rule in rules if hooks.get(rule["chain"]) == "input"]
+    ruleset.openings = _all_openings(incoming, sets, ruleset.unexplained)
+    forwarded = [rule["expr"] for rule in rules if hooks.get(rule["chain"]) == "forward"]
+    for guard in {target for rule in forwarded if (target := _guard(rule))}:
+        guarding = [rule["expr"] for rule in rules if rule["chain"] == guard]
+        if guarding and guarding[-1] == [{"drop": None}]:
+            published = _all_openings(guarding, sets, ruleset.unexplained)
+            ruleset.published = (ruleset.published or set()) | published
+    return ruleset
+
+
+def _guard(rule: list[dict[str, Any]]) -> str:
+    """Return the chain that a rule sends new connections to published ports (DNAT) to."""
+    matches = [(e["match"]["left"].get("ct", {}), e["match"]) for e in rule if "match" in e]
+    seen = {ct.get("key"): match["right"] for ct, match in matches if match["op"] in ("==", "in")}
+    jumps = [e["jump"]["target"] for e in rule if "jump" in e]
+    wide = len(matches) == len(seen) and set(seen) <= {"status", "state"}
+    return jumps[0] if jumps and wide and seen.get("status") == "dnat" else ""
+
+
+def _all_openings(
+    rules: Iterable[list[dict[str, Any]]], sets: Mapping[str, list[Any]], unexplained: list[str]
+) -> set[Opening]:
+    openings: set[Opening] = set()
+    for rule in rules:
+        if not any(verb in e for e in rule for verb in ("accept", "jump", "goto", "vmap")):
             continue
         try:
-            ruleset.openings |= _openings(expressions, sets)
+            openings |= _openings(rule, sets)
         except _NotUnderstood as reason:
-            ruleset.unexplained.append(f"{reason} in {json.dumps(expressions)[:200]}")
-    ruleset.openings = collapse(ruleset.openings)
-    return ruleset
+            unexplained.append(f"{reason} in {json.dumps(rule)[:200]}")
+    return collapse(openings)
 
 
 def collapse(openings: Iterable[Opening]) -> set[Opening]:
@@ -88,32 +115,44 @@ def _openings(expressions: list[dict[str, Any]], sets: Mapping[str, list[Any]]) 
     protocol = ""
     ports: list[int] = []
     sources: list[str] = []
-    harmless = False
     for match in (e["match"] for e in expressions if "match" in e):
         left, values = match["left"], _values(match["right"], sets)
-        payload, meta = left.get("payload", {}), left.get("meta", {}).get("key")
         if match["op"] not in ("==", "in"):
             raise _NotUnderstood(f"operator {match['op']}")
+        if _is_harmless(left, values):
+            return set()
+        payload = left.get("payload", {})
         if payload.get("field") == "dport":
             protocol = payload["protocol"]
             ports += [port for value in values for port in _ports(value)]
         elif payload.get("field") == "saddr":
             sources += [str(n) for value in values for n in _networks(value)]
-        elif payload.get("protocol") in _HARMLESS_FIELDS or meta in ("iif", "iifname"):
-            harmless = harmless or meta is None or values == ["lo"]
-        elif left.get("ct", {}).get("key") == "state":
-            harmless = harmless or set(values) <= {"established", "related"}
-        elif meta in ("l4proto", "nfproto"):
-            harmless = harmless or set(values) <= {"icmp", "icmpv6", "ipv6-icmp"}
-        else:
+        elif left.get("ct") == {"key": "proto-dst", "dir": "original"}:
+            ports += [port for value in values for port in _ports(value)]
+        elif left.get("meta", {}).get("key") == "l4proto":
+            protocol = protocol or (values[0] if len(values) == 1 else "")
+        elif left.get("meta", {}).get("key") != "nfproto":
             raise _NotUnderstood(f"match on {json.dumps(left)}")
-    if any("jump" in e or "goto" in e for e in expressions):
-        raise _NotUnderstood("jump")
-    if harmless:
-        return set()
+    if not any("accept" in e for e in expressions):
+        raise _NotUnderstood("jump to another chain")
     if not ports or protocol not in ("tcp", "udp"):
         raise _NotUnderstood("accept without a port")
     return {Opening(p, protocol, s) for p in ports for s in sources or [ANYWHERE]}
+
+
+def _is_harmless(left: Mapping[str, Any], values: list[Any]) -> bool:
+    """Whether this match alone makes sure that no connection to a service comes in from outside."""
+    if any(not isinstance(value, str | int) for value in values):
+        return False
+    seen = set(values)
+    payload, key = left.get("payload", {}), left.get("meta", {}).get("key")
+    return (
+        (left.get("ct", {}).get("key") == "state" and seen <= {"established", "related"})
+        or (key in ("iif", "iifname") and seen <= _INNER_INTERFACES)
+        or (key == "l4proto" and seen <= _ICMP)
+        or payload.get("protocol") in _ICMP
+        or (payload.get("field") == "sport" and seen <= _DHCP_SERVER_PORTS)
+    )
 
 
 def _values(right: Any, sets: Mapping[str, list[Any]]) -> list[Any]:

@@ -6,7 +6,9 @@ verifies the store's certificate against its own trust store.
 
 from __future__ import annotations
 
+import re
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import boto3
@@ -50,9 +52,9 @@ def round_trip(node: Node, store: ExpectedStore) -> str:
     Leaves nothing behind: in a bucket with versions, the very version is deleted. Where a retention
     forbids that, the object is hidden by a delete marker and goes when its time is over.
     """
-    key = f".gpuferry-check/{secrets.token_hex(8)}"
+    sign = _signer(store, f".gpuferry-check/{secrets.token_hex(8)}")
     content = secrets.token_hex(32)
-    put, get = _signed(store, "put_object", key), _signed(store, "get_object", key)
+    put, get = sign("put_object"), sign("get_object")
     written, read = _send(node, [("PUT", put, content), ("GET", get, None)])
     _expect(written, 200, "write")
     _expect(read, 200, "read back")
@@ -60,9 +62,9 @@ def round_trip(node: Node, store: ExpectedStore) -> str:
         raise StoreTrouble("read back: another content than was written")
     version = written[2] if written[2] not in ("", "null") else None
     extra = {"VersionId": version} if version else {}
-    removed = _send(node, [("DELETE", _signed(store, "delete_object", key, **extra), None)])[0]
+    removed = _send(node, [("DELETE", sign("delete_object", **extra), None)])[0]
     if version and removed[0] == 403:
-        removed = _send(node, [("DELETE", _signed(store, "delete_object", key), None)])[0]
+        removed = _send(node, [("DELETE", sign("delete_object"), None)])[0]
     _expect(removed, 204, "delete")
     _expect(_send(node, [("GET", get, None)])[0], 404, "read after deletion")
     return f"{len(content)} bytes written, read back and deleted"
@@ -76,11 +78,12 @@ def _send(node: Node, requests: list[tuple[str, str, str | None]]) -> list[tuple
 def _expect(answer: tuple[int, str, str], status: int, step: str) -> None:
     if answer[0] == status:
         return
-    said = " ".join(answer[1].split())[:200]
+    code = re.search(r"<Code>(\w+)</Code>", answer[1])
+    said = code[1] if code else " ".join(answer[1].split())[:200]
     raise StoreTrouble(f"{step}: {f'HTTP {answer[0]}: ' if answer[0] else ''}{said}")
 
 
-def _signed(store: ExpectedStore, operation: str, key: str, **extra: Any) -> str:
+def _signer(store: ExpectedStore, key: str) -> Callable[..., str]:
     client = boto3.client(
         "s3",
         endpoint_url=store.endpoint,
@@ -89,5 +92,9 @@ def _signed(store: ExpectedStore, operation: str, key: str, **extra: Any) -> str
         region_name=store.region,
         config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
     )
-    parameters = {"Bucket": store.bucket, "Key": key, **extra}
-    return str(client.generate_presigned_url(operation, parameters, ExpiresIn=_VALID_SECONDS))
+
+    def sign(operation: str, **extra: Any) -> str:
+        parameters = {"Bucket": store.bucket, "Key": key, **extra}
+        return str(client.generate_presigned_url(operation, parameters, ExpiresIn=_VALID_SECONDS))
+
+    return sign
