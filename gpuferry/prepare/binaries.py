@@ -19,6 +19,7 @@ MODULES = {
 }
 _MINUTES = {"pulumi": 5, "versitygw": 1}
 _MINIMUM_GO = (1, 26)
+MINIMUM_GO_TEXT = "1.26"
 
 
 def path(name: str) -> Path:

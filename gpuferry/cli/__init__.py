@@ -1,0 +1,1 @@
+"""The command line: one short file per command, no logic."""

@@ -1,0 +1,57 @@
+"""All commands, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+from gpuferry.cli import (
+    bench,
+    check,
+    converge,
+    doctor,
+    down,
+    env,
+    lint,
+    nodes,
+    preview,
+    rebuild,
+    resize,
+    ssh,
+    test,
+    up,
+)
+from gpuferry.errors import FerryError
+
+app = typer.Typer(
+    name="ferry",
+    help="Bring up GPU servers that are hardened and verified. Start with: ./ferry up",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (
+    up, preview, down, nodes, ssh, converge, check, resize, rebuild, doctor, env, test, lint, bench,
+):  # fmt: skip
+    command.register(app)
+
+
+def run() -> None:
+    """Run the command line and exit."""
+    try:
+        app(prog_name="./ferry")
+    except FerryError as error:
+        if "--json" in sys.argv:
+            print(json.dumps({"ok": False, "error": str(error), "exit_code": error.exit_code}))
+        else:
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,28 @@
+"""ferry bench"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuferry.cli.options import Json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: ./ferry bench converge --json")(bench)
+
+
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="converge, first-converge, up, scale; all by default."),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Counted runs of each side.")] = 5,
+    json: Json = False,
+) -> None:
+    """Measure ratios against peers in the same run."""
+    from tests.bench import main
+
+    raise typer.Exit(main.run(names or [], runs=runs, as_json=json))

@@ -1,0 +1,39 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuferry.engine.project import DEFAULT_STACK, Project
+from gpuferry.paths import REPOSITORY
+
+Stack = Annotated[
+    str, typer.Option("--stack", "-s", help="Stack to work on.", envvar="GPUFERRY_STACK")
+]
+Directory = Annotated[
+    Path,
+    typer.Option(
+        "--directory",
+        "-C",
+        help="Folder with Pulumi.yaml and the stack files; default: this repository.",
+        envvar="GPUFERRY_DIRECTORY",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer as JSON on stdout.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Servers; all when none is named.")]
+TakeOver = Annotated[
+    bool,
+    typer.Option("--take-over-lock", help="The run on another machine that holds it is over."),
+]
+
+STACK = DEFAULT_STACK
+DIRECTORY = REPOSITORY
+
+
+def project(directory: Path, stack: str) -> Project:
+    """The project that the options name."""
+    return Project(directory.resolve(), stack)

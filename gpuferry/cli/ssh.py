@@ -1,0 +1,31 @@
+"""ferry ssh"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuferry.cli.options import DIRECTORY, STACK, Directory, Stack, project
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="Example: ./ferry ssh gpu-1 -- systemctl is-system-running",
+        context_settings={"ignore_unknown_options": True},
+    )(ssh)
+
+
+def ssh(
+    name: Annotated[str, typer.Argument(help="Server.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Command to run there; a shell when none is given.")
+    ] = None,
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
+) -> None:
+    """Log in to a server, its host key pinned, or run one command there."""
+    from gpuferry.operate import servers
+
+    raise typer.Exit(servers.ssh(project(directory, stack), name, command or []))

@@ -1,0 +1,24 @@
+"""ferry up"""
+
+from __future__ import annotations
+
+import typer
+
+from gpuferry.cli.options import DIRECTORY, STACK, Directory, Json, Stack, TakeOver, project
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: ./ferry up --stack local")(up)
+
+
+def up(
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
+    json: Json = False,
+    take_over_lock: TakeOver = False,
+) -> None:
+    """Deploy the stack: make servers and buckets, converge and verify them."""
+    from gpuferry.operate import deployment
+
+    deployment.up(project(directory, stack), as_json=json, take_over=take_over_lock)

@@ -1,0 +1,131 @@
+"""Run one playbook with ansible-runner, in a private directory, with pinned host keys."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuferry.errors import StepFailed
+from gpuferry.nodes.server import Server
+from gpuferry.nodes.session import SshSession
+from gpuferry.paths import REPOSITORY
+
+_FORKS = 16
+
+
+class PlayResult:
+    """What a play did on each server."""
+
+    def __init__(self) -> None:
+        self.changed: dict[str, int] = {}
+        self.changed_tasks: dict[str, list[str]] = {}
+        self.failures: dict[str, str] = {}
+
+
+def run_playbook(
+    playbook: str,
+    servers: Sequence[Server],
+    variables: Mapping[str, Mapping[str, Any]],
+    session: SshSession,
+    *,
+    check_only: bool = False,
+    say: Callable[[str], None],
+) -> PlayResult:
+    """Play `playbooks/PLAYBOOK` on the servers; `variables` are by server name.
+
+    Raises:
+        StepFailed: any server failed or was not reached, or none was played at all.
+    """
+    import ansible_runner
+
+    folder = session.directory / f"run-{os.getpid()}-{playbook.removesuffix('.yml')}"
+    folder.mkdir(mode=0o700)
+    result = PlayResult()
+    runner = ansible_runner.run(
+        private_data_dir=str(folder),
+        project_dir=str(REPOSITORY / "playbooks"),
+        playbook=str(REPOSITORY / "playbooks" / playbook),
+        inventory=_inventory(servers, variables),
+        envvars=_environment(session),
+        cmdline="--check --diff" if check_only else None,
+        suppress_env_files=True,
+        quiet=True,
+        event_handler=lambda event: _on_event(event, result, say),
+    )
+    _judge(runner, servers, result)
+    return result
+
+
+def _inventory(
+    servers: Sequence[Server], variables: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    # The names resolve in the session's ssh configuration: address, user, key and host key.
+    hosts = {s.name: {"ansible_host": s.name, **variables[s.name]} for s in servers}
+    return {"servers": {"hosts": hosts}}
+
+
+def _environment(session: SshSession) -> dict[str, str]:
+    environment = {
+        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+        # ansible-runner switches this off unless it is set.
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
+        "ANSIBLE_SSH_ARGS": f"-F {session.config_path}",
+        "ANSIBLE_FORKS": str(_FORKS),
+        "ANSIBLE_LOCAL_TEMP": str(session.directory / "ansible-tmp"),
+        "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
+        "ANSIBLE_RETRY_FILES_ENABLED": "False",
+        "ANSIBLE_NOCOWS": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+    mitogen = importlib.util.find_spec("ansible_mitogen")
+    if mitogen and mitogen.submodule_search_locations:
+        plugins = Path(mitogen.submodule_search_locations[0]) / "plugins" / "strategy"
+        environment["ANSIBLE_STRATEGY_PLUGINS"] = str(plugins)
+        environment["ANSIBLE_STRATEGY"] = "mitogen_linear"
+    return environment
+
+
+def _on_event(event: dict[str, Any], result: PlayResult, say: Callable[[str], None]) -> bool:
+    data = event.get("event_data", {})
+    kind, host = event.get("event"), data.get("host", "")
+    label = ": ".join(part for part in (data.get("role"), data.get("task")) if part)
+    if kind == "playbook_on_task_start":
+        say(label or "starting")
+    elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
+        result.changed_tasks.setdefault(host, []).append(label)
+    elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
+        result.failures[host] = f"{label}: {_message(data.get('res', {}))}"
+    elif kind == "playbook_on_stats":
+        result.changed = {h: data.get("changed", {}).get(h, 0) for h in data.get("processed", {})}
+    return False  # keep no event file
+
+
+def _message(res: dict[str, Any]) -> str:
+    if res.get("censored"):
+        return "failed; the details are hidden because they hold secrets"
+    texts = [str(res.get(key, "")).strip() for key in ("msg", "stderr", "module_stderr")]
+    texts += [str(item.get("msg", "")) for item in res.get("results", []) if item.get("failed")]
+    text = next((t for t in texts if t and t != "MODULE FAILURE"), "no reason given")
+    return text if len(text) <= 600 else f"{text[:600]}…"
+
+
+def _judge(runner: Any, servers: Sequence[Server], result: PlayResult) -> None:
+    stats = runner.stats or {}
+    bad = {*stats.get("failures", {}), *stats.get("dark", {})}
+    missing = [s.name for s in servers if s.name not in stats.get("processed", {})]
+    if runner.status == "successful" and not bad and not missing:
+        return
+    reasons = [f"{host}: {result.failures.get(host, 'failed')}" for host in sorted(bad)]
+    if not reasons:
+        # Nothing was played: a syntax error, or a name that matches no host (exit code 0!).
+        said = runner.stdout.read().strip().splitlines()
+        errors = [line for line in said if "ERROR" in line or "error" in line.lower()]
+        reasons = [(errors or said or [f"ansible ended with {runner.status}"])[-1]]
+        if missing and runner.status == "successful":
+            reasons = [f"{', '.join(missing)}: nothing was played; is the group 'servers' right?"]
+    raise StepFailed("; ".join(reasons))

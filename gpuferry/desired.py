@@ -1,0 +1,85 @@
+"""What one server shall be: the spec and a few facts in, role variables and expectations out.
+
+Pure functions. The same result drives the playbooks (how it becomes so) and the checks (whether
+it is so), so the two cannot disagree about what was declared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpuferry.spec.model import ServerSpec, Spec
+
+ROLES = ["base", "ssh_hardening", "firewall", "docker"]
+
+
+class StackFacts(BaseModel):
+    """What a provider knows only once the stack's shared parts exist."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    management_networks: list[str] = Field(
+        default_factory=list, description="networks this machine reaches the servers from"
+    )
+    ca_certificates: dict[str, str] = Field(
+        default_factory=dict, description="file name to PEM text, to be trusted by every server"
+    )
+    object_stores: list[dict[str, str]] = Field(default_factory=list)
+
+
+def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
+    """Networks that may reach SSH: the declared ones and those this machine comes from."""
+    return sorted({*spec.firewall.ssh_from, *facts.management_networks})
+
+
+def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:
+    """Ansible variables of one server."""
+    sources = {"debian": spec.mirrors.debian, "security": spec.mirrors.debian_security}
+    return {
+        "ferry_roles": ROLES,
+        "base_hostname": server.name,
+        "base_users": _users(spec),
+        "base_extra_ca_certificates": _certificates(facts),
+        "base_apt_sources": {key: url for key, url in sources.items() if url},
+        "firewall_ssh_from": ssh_from(spec, facts),
+        "firewall_ssh_port": _ssh_port(server),
+        "firewall_open_ports": _ports(server),
+        "docker_source": spec.docker.source,
+        "docker_daemon_options": spec.docker.daemon_options,
+        "resize_memory_gib": 0,
+        "resize_data_disk_gib": 0,
+    }
+
+
+def expectations(spec: Spec, server: ServerSpec, user: str, facts: StackFacts) -> dict[str, Any]:
+    """What the checks compare one server with; contains the keys of the object stores."""
+    return {
+        "hostname": server.name,
+        "user": user,
+        "ssh_port": _ssh_port(server),
+        "ssh_from": ssh_from(spec, facts),
+        "open_ports": _ports(server),
+        "users": _users(spec),
+        "extra_ca_certificates": _certificates(facts),
+        "object_stores": facts.object_stores,
+        "roles": ROLES,
+        "kind": server.kind if spec.provider == "local" else "server",
+    }
+
+
+def _ssh_port(server: ServerSpec) -> int:
+    return server.ssh.port if server.ssh else 22
+
+
+def _users(spec: Spec) -> list[dict[str, Any]]:
+    return [user.model_dump() for user in spec.users]
+
+
+def _ports(server: ServerSpec) -> list[dict[str, Any]]:
+    return [port.model_dump(by_alias=True) for port in server.open_ports]
+
+
+def _certificates(facts: StackFacts) -> list[dict[str, str]]:
+    return [{"name": name, "pem": pem} for name, pem in sorted(facts.ca_certificates.items())]

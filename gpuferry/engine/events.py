@@ -1,0 +1,93 @@
+"""Pulumi's event stream (`--json`), reduced to what a person follows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Operation = Literal[
+    "same", "create", "update", "replace", "create-replacement", "delete-replaced", "delete",
+    "read", "refresh",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Started:
+    """A resource is being worked on."""
+
+    name: str
+    operation: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A resource is done."""
+
+    name: str
+    operation: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Said:
+    """A resource, or the engine (`name` empty), said a line."""
+
+    name: str
+    severity: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The end of an operation: how many resources of each kind of change."""
+
+    changes: dict[str, int] = field(default_factory=dict)
+    seconds: int = 0
+
+    @property
+    def changed(self) -> int:
+        """Resources that were not left as they were."""
+        return sum(count for kind, count in self.changes.items() if kind not in ("same", "read"))
+
+
+Event = Started | Finished | Said | Summary
+
+# Said at every start by an engine that finds a plugin on PATH; `ferry doctor` tells which.
+_NOISE = ("using pulumi-language-", "using pulumi-resource-", "Resource monitor has terminated")
+
+
+def parse(line: str) -> Event | None:
+    """One line of the stream, or None when it says nothing to a person."""
+    try:
+        event: dict[str, Any] = json.loads(line)
+    except ValueError:
+        text = line.strip()
+        return Said("", "info", text) if text else None
+    if summary := event.get("summaryEvent"):
+        return Summary(
+            {str(k): int(v) for k, v in (summary.get("resourceChanges") or {}).items()},
+            int(summary.get("durationSeconds") or 0),
+        )
+    if said := event.get("diagnosticEvent"):
+        return _said(said)
+    for key, failed in (("resOutputsEvent", False), ("resOpFailedEvent", True)):
+        if metadata := event.get(key, {}).get("metadata"):
+            return Finished(_name(metadata["urn"]), metadata["op"], failed)
+    if metadata := event.get("resourcePreEvent", {}).get("metadata"):
+        return Started(_name(metadata["urn"]), metadata["op"])
+    return None
+
+
+def _said(said: dict[str, Any]) -> Said | None:
+    text = str(said.get("message", "")).strip()
+    severity = str(said.get("severity", "info"))
+    if severity == "debug" or not text or any(noise in text for noise in _NOISE):
+        return None
+    return Said(_name(said.get("urn", "")), severity, text)
+
+
+def _name(urn: str) -> str:
+    """The resource's name; empty for the stack itself and for components."""
+    kind = urn.rsplit("::", 2)[-2] if urn.count("::") >= 3 else ""
+    return urn.rsplit("::", 1)[-1] if "command:" in kind else ""

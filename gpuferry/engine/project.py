@@ -1,0 +1,60 @@
+"""A Pulumi project folder and one stack in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuferry.errors import SpecError
+from gpuferry.paths import REPOSITORY
+from gpuferry.spec import Spec, load_spec
+
+DEFAULT_STACK = "local"
+# Stack names become parts of Docker names and folder names.
+_STACK = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where the stack files are, and which stack is meant."""
+
+    directory: Path = REPOSITORY
+    stack: str = DEFAULT_STACK
+
+    def __post_init__(self) -> None:
+        if not _STACK.fullmatch(self.stack):
+            raise SpecError(
+                f"{self.stack!r} is not a stack name; accepted: lower-case letters, digits and "
+                "'-', 1 to 30 characters."
+            )
+        if not (self.directory / "Pulumi.yaml").is_file():
+            raise SpecError(
+                f"{self.directory} holds no Pulumi.yaml; name the project folder with --directory."
+            )
+
+    @property
+    def stack_file(self) -> Path:
+        """`Pulumi.<stack>.yaml`."""
+        return self.directory / f"Pulumi.{self.stack}.yaml"
+
+    @property
+    def name(self) -> str:
+        """The Pulumi project's name."""
+        return str(self._document().get("name", "gpuferry"))
+
+    @property
+    def declares_backend(self) -> bool:
+        """Whether Pulumi.yaml names a state backend of its own, such as a team's bucket."""
+        return bool((self._document().get("backend") or {}).get("url"))
+
+    def spec(self) -> Spec:
+        """The stack's configuration, checked."""
+        return load_spec(self.stack_file)
+
+    def _document(self) -> dict[str, Any]:
+        document = yaml.safe_load((self.directory / "Pulumi.yaml").read_text(encoding="utf-8"))
+        return document if isinstance(document, dict) else {}

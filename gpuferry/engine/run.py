@@ -1,0 +1,187 @@
+"""Run Pulumi on a project: deploy, preview, destroy, read outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuferry.engine import events, locks
+from gpuferry.engine.find import Engine, environment, prepare_state, state_dir
+from gpuferry.engine.project import Project
+from gpuferry.errors import PrerequisiteMissing, StepFailed
+from gpuferry.spec.load import NAMESPACE
+
+OnEvent = Callable[[events.Event], None]
+_PR_SET_PDEATHSIG = 1
+
+
+class Pulumi:
+    """The engine on one stack."""
+
+    def __init__(self, engine: Engine, project: Project) -> None:
+        self.engine = engine
+        self.project = project
+        prepare_state()
+        self._environment = {**os.environ, **environment(engine, project)}
+
+    def release_stale_lock(self, take_over: bool = False) -> list[str]:
+        """Clear what killed runs left; refuse while another run is alive."""
+        url = self._environment.get("PULUMI_BACKEND_URL", "")
+        if not url.startswith("file://"):
+            return []  # the engine itself judges locks of remote backends
+        state = Path(url.removeprefix("file://")).expanduser()
+        return locks.clear_or_refuse(state, self.project.name, self.project.stack, take_over)
+
+    def ensure_stack(self) -> bool:
+        """Create the stack where it is missing; True when it was."""
+        if self.exists():
+            return False
+        self._text("stack", "init", self.project.stack)
+        return True
+
+    def exists(self) -> bool:
+        """Whether the stack is known to the backend."""
+        listed = json.loads(self._text("stack", "ls", "--json"))
+        return any(entry["name"].rsplit("/", 1)[-1] == self.project.stack for entry in listed)
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs, secrets decrypted; empty when nothing is deployed."""
+        command = self._stack("stack", "output")
+        return dict(json.loads(self._text(*command, "--json", "--show-secrets")))
+
+    def state(self) -> dict[str, Any]:
+        """The stack's state, secrets encrypted."""
+        return dict(json.loads(self._text(*self._stack("stack", "export"))))
+
+    def set_config(self, path: str, value: str | None) -> None:
+        """Set one value of the stack file, or remove it with None; comments are kept."""
+        key = f"{NAMESPACE}:{path}"
+        if value is None:
+            self._text(*self._stack("config", "rm", "--path", key))
+        else:
+            self._text(*self._stack("config", "set", "--path", key, value))
+
+    def remove_stack(self) -> None:
+        """Forget a stack that has no resources."""
+        self._text(*self._stack("stack", "rm"), "--yes", "--preserve-config")
+
+    def forget_pending(self, on_event: OnEvent) -> None:
+        """Drop the records of creates that a killed run never finished.
+
+        Every create here is idempotent, so the next `up` finds and adopts what is really there.
+        """
+        self._stream(["refresh", "--yes", "--skip-preview", "--clear-pending-creates"], on_event)
+
+    def up(self, on_event: OnEvent, *, replace: list[str] | None = None) -> events.Summary:
+        """Deploy. Raises StepFailed with the engine's own reasons."""
+        wanted = [part for urn in replace or [] for part in ("--replace", urn)]
+        return self._stream(["up", "--yes", "--skip-preview", *wanted], on_event)
+
+    def preview(self, on_event: OnEvent) -> events.Summary:
+        """Say what a deployment would change; touches nothing."""
+        return self._stream(["preview"], on_event)
+
+    def refresh(self, on_event: OnEvent) -> events.Summary:
+        """Read the resources again."""
+        return self._stream(["refresh", "--yes", "--skip-preview"], on_event)
+
+    def destroy(self, on_event: OnEvent) -> events.Summary:
+        """Remove everything the stack made."""
+        return self._stream(["destroy", "--yes", "--skip-preview"], on_event)
+
+    def _stack(self, *command: str) -> tuple[str, ...]:
+        return (*command, "--stack", self.project.stack)
+
+    def _text(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(self.engine.path), *arguments, "--non-interactive"],
+            cwd=self.project.directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise PrerequisiteMissing(
+                f"pulumi {' '.join(arguments[:2])} failed: {_reason(done.stderr)}"
+            )
+        return done.stdout
+
+    def _stream(self, arguments: list[str], on_event: OnEvent) -> events.Summary:
+        command = [str(self.engine.path), *self._stack(*arguments), "--non-interactive", "--json"]
+        summary, problems = events.Summary(), []
+        with self._started(command) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                event = events.parse(line)
+                if isinstance(event, events.Summary):
+                    summary = event
+                elif isinstance(event, events.Said) and event.severity == "error":
+                    problems.append(event)
+                if event is not None:
+                    on_event(event)
+            code = process.wait()
+        if code != 0:
+            raise StepFailed(_explain(problems, code, arguments[0]))
+        return summary
+
+    @contextlib.contextmanager
+    def _started(self, command: list[str]) -> Iterator[subprocess.Popen[str]]:
+        """Start Pulumi so that Ctrl-C reaches it once, from us, and it never outlives us."""
+        process = subprocess.Popen(
+            command,
+            cwd=self.project.directory,
+            env={**self._environment, "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+
+        def forward(number: int, _: object) -> None:
+            process.send_signal(signal.SIGINT)
+
+        before = {n: signal.signal(n, forward) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield process
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _end_with_parent() -> None:
+    # If ferry itself is killed, Pulumi gets what Ctrl-C would have sent, and cleans up.
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+def _reason(stderr: str) -> str:
+    lines = [line for line in stderr.strip().splitlines() if line]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["no reason given"])[0]
+
+
+def _explain(problems: list[events.Said], code: int, operation: str) -> str:
+    wanted = [p for p in problems if p.name] or [p for p in problems if p.text != "update failed"]
+    texts = list(dict.fromkeys(f"{p.name}: {p.text}" if p.name else p.text for p in wanted))
+    if any("currently locked" in text for text in texts):
+        return (
+            f"The stack is in use by another run. Wait until it ends; if it is over for certain, "
+            f"run `pulumi cancel`. Pulumi says: {texts[0]}"
+        )
+    if not texts:
+        return f"pulumi {operation} was interrupted or failed (exit code {code})."
+    return "\n".join(texts)

@@ -1,0 +1,224 @@
+"""up, preview, down, rebuild: everything that runs the engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+
+from gpuferry import inventory
+from gpuferry.checking.render import as_table
+from gpuferry.engine import events, find
+from gpuferry.engine.project import Project
+from gpuferry.engine.run import Pulumi
+from gpuferry.errors import SpecError, StepFailed
+from gpuferry.operate.console import confirm, print_json, say_on_stderr
+from gpuferry.operate.display import Progress
+from gpuferry.prepare import docker_engine, prerequisites
+from gpuferry.spec import Spec
+from gpuferry.verdict import Verdict
+
+
+def open_stack(project: Project, spec: Spec | None, take_over: bool = False) -> Pulumi:
+    """Prepare this machine for the stack's provider and open the stack, its lock free."""
+    prerequisites.prepare(spec.provider if spec else "local", say_on_stderr)
+    pulumi = Pulumi(find.ensure(say_on_stderr), project)
+    for sentence in pulumi.release_stale_lock(take_over):
+        say_on_stderr(sentence)
+    return pulumi
+
+
+def up(project: Project, *, as_json: bool, take_over: bool) -> None:
+    """Deploy the stack; prints verdicts and where to go next."""
+    spec = project.spec()
+    started = time.monotonic()
+    pulumi = open_stack(project, spec, take_over)
+    with Progress() as progress:
+        progress.say(
+            f"deploying stack {project.stack}: {_count(len(spec.servers), 'server')}, "
+            f"{_count(len(spec.object_stores), 'object store')}, provider {spec.provider}"
+        )
+        if pulumi.ensure_stack():
+            progress.say(f"the stack's secrets' salt was added to {project.stack_file.name}")
+        summary = _deploy(pulumi, progress, replace=_lost(pulumi, spec, progress))
+    _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
+
+
+def _deploy(pulumi: Pulumi, progress: Progress, *, replace: list[str]) -> events.Summary:
+    if _pending(pulumi):
+        progress.say("an earlier run was interrupted; continuing from where it stopped")
+        pulumi.forget_pending(lambda event: None)
+    return pulumi.up(progress.on_event, replace=replace)
+
+
+def _pending(pulumi: Pulumi) -> bool:
+    return bool((pulumi.state().get("deployment") or {}).get("pending_operations"))
+
+
+def _lost(pulumi: Pulumi, spec: Spec, progress: Progress) -> list[str]:
+    """Start local machines that are stopped; return the URNs of those that are gone."""
+    if spec.provider != "local":
+        return []
+    from gpuferry.nodes.local import survey
+
+    urns = _urns(pulumi)
+    lost = survey.revive(pulumi.project.stack, set(urns), progress.say)
+    for name in lost:
+        progress.say(f"{name} is gone; it is made again")
+    return [urns[name] for name in lost]
+
+
+def _urns(pulumi: Pulumi) -> dict[str, str]:
+    resources = (pulumi.state().get("deployment") or {}).get("resources") or []
+    return {
+        r["urn"].rsplit("::", 1)[-1]: r["urn"] for r in resources if "command:" in r.get("type", "")
+    }
+
+
+def _report(
+    project: Project, pulumi: Pulumi, summary: events.Summary, seconds: float, *, as_json: bool
+) -> None:
+    outputs = pulumi.outputs()
+    verdicts = [Verdict.model_validate(v) for group in outputs["verdicts"] for v in group]
+    if as_json:
+        print_json(
+            {
+                "ok": True,
+                "stack": project.stack,
+                "changes": summary.changes,
+                "seconds": round(seconds, 1),
+                "servers": outputs["servers"],
+                "object_stores": outputs["object_stores"],
+                "verdicts": [v.model_dump() for v in verdicts],
+            }
+        )
+        return
+    console = Console(highlight=False)
+    if summary.changed:
+        console.print(as_table(verdicts))
+    changes = ", ".join(f"{count} {kind}" for kind, count in sorted(summary.changes.items()))
+    console.print(f"\nStack {project.stack} is up after {seconds:.0f} s: {changes or 'no change'}.")
+    first = next(iter(outputs["servers"]), "NAME")
+    option = "" if project.stack == "local" else f" --stack {project.stack}"
+    console.print(f"Next: ./ferry nodes{option} · ./ferry ssh{option} {first} · "
+                  f"./ferry check{option}")  # fmt: skip
+
+
+def preview(project: Project, *, as_json: bool) -> None:
+    """Say what `up` would change."""
+    spec = project.spec()
+    pulumi = open_stack(project, spec)
+    if not pulumi.exists():
+        if not as_json:
+            names = ", ".join(s.name for s in spec.servers)
+            print(f"Stack {project.stack} does not exist yet: `up` would create everything ({names}).")
+        else:
+            print_json({"ok": True, "stack": project.stack, "exists": False, "changes": {}})
+        return
+    planned: list[dict[str, str]] = []
+
+    def watch(event: events.Event) -> None:
+        progress.on_event(event)
+        if isinstance(event, events.Finished) and event.name and event.operation != "same":
+            planned.append({"resource": event.name, "operation": event.operation})
+
+    with Progress(quiet=as_json, planned=True) as progress:
+        summary = pulumi.preview(watch)
+    if as_json:
+        print_json(
+            {
+                "ok": True,
+                "stack": project.stack,
+                "exists": True,
+                "changes": summary.changes,
+                "planned": planned,
+            }
+        )
+    else:
+        changes = ", ".join(f"{n} {kind}" for kind, n in sorted(summary.changes.items()))
+        print(f"`up` would do: {changes or 'nothing'}. Nothing was touched.")
+
+
+def down(
+    project: Project, *, yes: bool, discard_retained: bool, as_json: bool, take_over: bool
+) -> None:
+    """Remove everything the stack made."""
+    pulumi = open_stack(project, None, take_over)
+    if not pulumi.exists():
+        _swept(project, as_json, f"Stack {project.stack} does not exist; nothing to remove.")
+        return
+    servers = ", ".join(pulumi.outputs().get("servers", {})) or "no servers"
+    confirm(f"Stack {project.stack} ({servers}) and all its data will be removed.", yes)
+    if discard_retained:
+        os.environ["GPUFERRY_DISCARD_RETAINED"] = "1"
+        pulumi = Pulumi(pulumi.engine, project)
+    with Progress(quiet=as_json) as progress:
+        if _pending(pulumi):
+            pulumi.forget_pending(lambda event: None)
+        summary = pulumi.destroy(progress.on_event)
+    pulumi.remove_stack()
+    _swept(project, as_json, f"Stack {project.stack} is gone: {summary.changes.get('delete', 0)} "
+                             "resources removed.")  # fmt: skip
+
+
+def _swept(project: Project, as_json: bool, sentence: str) -> None:
+    """Remove what a killed run left outside the state, and say that all is gone."""
+    from gpuferry.nodes.local import survey
+
+    left = survey.sweep(project.stack)
+    docker_engine.stop_own_if_idle()
+    if as_json:
+        print_json({"ok": True, "stack": project.stack, "message": sentence, "swept": left})
+        return
+    print(sentence)
+    if left:
+        print(f"Also removed, left by an interrupted run: {', '.join(left)}.")
+
+
+def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> None:
+    """Replace one server's system; address, host key and data disk stay."""
+    from gpuferry.operate.servers import select
+
+    spec = project.spec()
+    if spec.provider == "ssh":
+        raise SpecError(
+            f"{name} is a rented server: reinstall it with its provider, put the new host key into "
+            f"{project.stack_file.name}, then run ./ferry up --stack {project.stack}."
+        )
+    started = time.monotonic()
+    pulumi = open_stack(project, spec, take_over)
+    (entry,) = select(pulumi, [name])
+    _prepare_old_system(entry)
+    with Progress(quiet=as_json) as progress:
+        lost = _lost(pulumi, spec, progress)
+        urn = _urns(pulumi)[f"{name}-machine"]
+        summary = _deploy(pulumi, progress, replace=sorted({*lost, urn}))
+    _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
+
+
+def _prepare_old_system(entry: inventory.Entry) -> None:
+    """Stop what runs on the old system in good order; a dead server is simply replaced."""
+    from gpuferry.converge.play import run_playbook
+    from gpuferry.errors import ServerUnreachable
+    from gpuferry.nodes.session import SshSession
+
+    server = entry.server
+    try:
+        with SshSession([server]) as session:
+            session.run(server, "true", timeout_seconds=15)
+            run_playbook(
+                "rebuild.yml", [server], {server.name: entry.variables}, session, say=lambda t: None
+            )
+    except ServerUnreachable as error:
+        print(f"the old system of {server.name} is not reachable; replacing it ({error})",
+              file=sys.stderr)  # fmt: skip
+    except StepFailed as error:
+        print(f"the old system of {server.name} did not stop in good order: {error}",
+              file=sys.stderr)  # fmt: skip
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

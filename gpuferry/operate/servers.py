@@ -1,0 +1,161 @@
+"""nodes, ssh, converge, check: everything that works on deployed servers."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from gpuferry import inventory
+from gpuferry.checking import render
+from gpuferry.engine import find
+from gpuferry.engine.project import Project
+from gpuferry.engine.run import Pulumi
+from gpuferry.errors import DriftFound, PrerequisiteMissing, SpecError
+from gpuferry.inventory import Entry
+from gpuferry.nodes.session import SshSession
+from gpuferry.operate.console import print_json, print_table, say_on_stderr
+from gpuferry.verdict import to_junit, worst_exit_code
+
+
+def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
+    """The deployed servers with these names; all of them when none is named.
+
+    Raises:
+        PrerequisiteMissing: nothing is deployed.
+        SpecError: no server has that name.
+    """
+    stack = pulumi.project.stack
+    raw = pulumi.outputs().get("inventory") if pulumi.exists() else None
+    if not raw:
+        raise PrerequisiteMissing(
+            f"Stack {stack} has no servers yet. Run: ./ferry up --stack {stack}"
+        )
+    known = {entry["server"]["name"]: entry for entry in raw}
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise SpecError(
+                f"Stack {stack} has no server {name!r}; it has: {', '.join(known)}.{hint}"
+            )
+    return [inventory.parse(known[name]) for name in names or known]
+
+
+def _deployed(project: Project, names: list[str]) -> list[Entry]:
+    return select(Pulumi(find.ensure(say_on_stderr), project), names)
+
+
+def show(project: Project, *, as_json: bool) -> None:
+    """List servers."""
+    entries = _deployed(project, [])
+    rows = [_row(project, entry) for entry in entries]
+    if as_json:
+        print_json({"ok": True, "stack": project.stack, "servers": rows})
+        return
+    columns = ["name", "state", "address", "port", "user", "kind", "image", "cpus", "memory_gib"]
+    print_table("", columns, [[str(row[c]) for c in columns] for row in rows])
+
+
+def _row(project: Project, entry: Entry) -> dict[str, object]:
+    server, facts = entry.server, entry.server.provider_facts
+    return {
+        "name": server.name,
+        "state": _state(project, entry),
+        "address": server.address,
+        "port": server.port,
+        "user": server.user,
+        "host_key": server.host_key,
+        **{key: facts.get(key, "") for key in ("kind", "image", "cpus", "memory_gib")},
+    }
+
+
+def _state(project: Project, entry: Entry) -> str:
+    if entry.server.provider_facts.get("kind") != "container":
+        return "rented"
+    from gpuferry.nodes.local import machine
+
+    try:
+        return machine.states(project.stack).get(entry.server.name, "gone")
+    except PrerequisiteMissing:
+        return "stopped (no Docker engine)"
+
+
+def ssh(project: Project, name: str, command: list[str]) -> int:
+    """Open a shell, or run a command; returns its exit code."""
+    (entry,) = _deployed(project, [name])
+    with SshSession([entry.server]) as session:
+        # A key in a file that only this user can read, gone when the session ends.
+        argv = ["ssh", "-F", str(session.config_path), entry.server.name]
+        if command:
+            argv += ["-T", "--", *command]
+        elif sys.stdin.isatty():
+            argv.insert(1, "-t")
+        # Ctrl-C belongs to the remote side.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            code = subprocess.run(argv, check=False, env=dict(os.environ)).returncode
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if code == 255:
+            # ssh's own failure gets a sentence; the same exit code of the command does not.
+            session.run(entry.server, "true", timeout_seconds=20)
+        return code
+
+
+def converge(
+    project: Project, names: list[str], *, full: bool, check_only: bool, as_json: bool
+) -> None:
+    """Converge servers.
+
+    Raises:
+        DriftFound: with `check_only`, when something would change.
+    """
+    from gpuferry.converge.run import converge as run
+
+    entries = _deployed(project, names)
+    results = run(entries, full=full or check_only, check_only=check_only, say=say_on_stderr)
+    drifted = [r for r in results if r.changed]
+    if as_json:
+        print_json(
+            {
+                "ok": not (check_only and drifted),
+                "servers": [dataclasses.asdict(result) for result in results],
+            }
+        )
+    else:
+        rows = [
+            [r.server, str(r.changed), ", ".join(r.played) or "none", f"{r.seconds:.1f} s"]
+            for r in results
+        ]
+        print_table("", ["server", "changed", "roles played", "time"], rows)
+    if check_only and drifted:
+        if as_json:
+            sys.exit(DriftFound.exit_code)
+        what = "; ".join(f"{r.server}: {', '.join(r.changed_tasks)}" for r in drifted)
+        raise DriftFound(f"{what}. Run ./ferry converge to mend it.")
+
+
+def check(
+    project: Project, names: list[str], *, only: list[str], junit: Path | None, as_json: bool
+) -> None:
+    """Verify servers; exits 1 when a check fails."""
+    from gpuferry.verify import verify
+
+    entries = _deployed(project, names)
+    verdicts = verify(entries, select=only or None)
+    if junit is not None:
+        draft = junit.with_name(f".{junit.name}.{os.getpid()}")
+        draft.write_text(to_junit(verdicts), encoding="utf-8")
+        draft.replace(junit)
+    if as_json:
+        print(render.as_json(verdicts))
+    else:
+        Console(highlight=False).print(render.as_table(verdicts))
+    sys.exit(worst_exit_code(verdicts))

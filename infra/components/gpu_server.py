@@ -1,0 +1,91 @@
+"""One server: made, converged, verified, in this order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+from gpuferry import desired
+from gpuferry.content import checks_digest, roles_digest
+from gpuferry.desired import StackFacts
+from gpuferry.spec import Spec
+from gpuferry.spec.model import ServerSpec
+from infra.components.firewall import Firewall
+from infra.components.object_store import ObjectStore
+from infra.providers.base import Provider
+from infra.step import Step
+
+
+class GpuServer(pulumi.ComponentResource):
+    """A server that is what the spec says, or the deployment fails and names the check."""
+
+    machine: pulumi.Output[dict[str, Any]]
+    """Address, port, user, host key and the provider's facts; no secret."""
+    inventory: pulumi.Output[dict[str, Any]]
+    """All that later commands need to reach, converge and check the server; secret."""
+    verdicts: pulumi.Output[list[dict[str, Any]]]
+    """What the last verification found."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        server: ServerSpec,
+        provider: Provider,
+        firewall: Firewall,
+        stores: list[ObjectStore],
+        certificates: pulumi.Output[dict[str, str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpuferry:index:GpuServer", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.machine = provider.machine(server, firewall.network, child)
+        self.inventory = pulumi.Output.secret(
+            pulumi.Output.all(
+                machine=self.machine,
+                key=provider.private_key(server),
+                networks=firewall.network["management_networks"],
+                certificates=certificates,
+                stores=[store.access for store in stores],
+            ).apply(lambda known: _inventory(spec, server, **known))
+        )
+        converge = Step(
+            f"{name}-converge",
+            "converge",
+            {"inventory": self.inventory, "content": roles_digest()},
+            opts=child,
+        )
+        verify = Step(
+            f"{name}-verify",
+            "verify",
+            {
+                "inventory": self.inventory,
+                "content": checks_digest(),
+                "converged": converge.public,
+            },
+            opts=child,
+        )
+        self.verdicts = verify.public["verdicts"]
+        self.register_outputs({"machine": self.machine, "verdicts": self.verdicts})
+
+
+def _inventory(
+    spec: Spec,
+    server: ServerSpec,
+    *,
+    machine: dict[str, Any],
+    key: dict[str, str],
+    networks: list[str],
+    certificates: dict[str, str],
+    stores: list[dict[str, str]],
+) -> dict[str, Any]:
+    facts = StackFacts(
+        management_networks=networks, ca_certificates=certificates, object_stores=stores
+    )
+    return {
+        "server": {"name": server.name, **machine, **key},
+        "ssh_wait_seconds": spec.ssh_wait_seconds,
+        "variables": desired.role_variables(spec, server, facts),
+        "expectations": desired.expectations(spec, server, machine["user"], facts),
+    }

@@ -1,0 +1,34 @@
+"""One bucket with a key pair of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+from gpuferry.spec.model import ObjectStoreSpec
+from infra.components.firewall import Firewall
+from infra.providers.base import Provider
+
+
+class ObjectStore(pulumi.ComponentResource):
+    """A bucket, reached over TLS from the stack's servers."""
+
+    access: pulumi.Output[dict[str, Any]]
+    """Endpoint, bucket, region, CA and the key pair; secret as a whole."""
+    endpoint: pulumi.Output[str]
+    """Where the S3 API answers; no secret."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: ObjectStoreSpec,
+        provider: Provider,
+        firewall: Firewall,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpuferry:index:ObjectStore", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.access = pulumi.Output.secret(provider.bucket(spec, firewall.network, child))
+        self.endpoint = pulumi.Output.unsecret(self.access["endpoint"])
+        self.register_outputs({"endpoint": self.endpoint, "bucket": spec.name})

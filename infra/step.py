@@ -1,0 +1,52 @@
+"""One Pulumi command that runs one of gpuferry's steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi_command import local
+
+
+class Step:
+    """A `command:local:Command` around `python3 -m gpuferry.steps NOUN`.
+
+    Inputs travel as JSON on stdin and outputs return as JSON on stdout, so that no secret is ever
+    part of a command line. `create` is idempotent and therefore also the update; `keeps=True`
+    marks steps (keys) whose result must never change.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        noun: str,
+        inputs: Mapping[str, pulumi.Input[Any]],
+        *,
+        deletes: bool = False,
+        keeps: bool = False,
+        triggers: list[pulumi.Input[Any]] | None = None,
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        run = f"python3 -m gpuferry.steps {noun}"
+        self.resource = local.Command(
+            name,
+            create=f"{run} create",
+            update=f"{run} {'update' if keeps else 'create'}",
+            delete=f"{run} delete" if deletes else None,
+            stdin=pulumi.Output.json_dumps(dict(inputs)),
+            triggers=triggers,
+            logging=local.Logging.STDERR,
+            opts=opts,
+        )
+
+    @property
+    def public(self) -> pulumi.Output[dict[str, Any]]:
+        """The step's outputs, of which none is a secret."""
+        return pulumi.Output.unsecret(self.resource.stdout).apply(json.loads)
+
+    @property
+    def secret(self) -> pulumi.Output[dict[str, Any]]:
+        """The step's outputs, all of them secret."""
+        return pulumi.Output.secret(self.resource.stdout).apply(json.loads)
