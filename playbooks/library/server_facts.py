@@ -82,7 +82,7 @@ def accounts():
 
 
 def authorized_keys(home):
-    lines = read(f"{home}/.ssh/authorized_keys").splitlines() + read(f"{home}/.ssh/authorized_keys2").splitlines()
+    lines = read(f"{home}/.ssh/authorized_keys").splitlines()
     return len([line for line in lines if line.strip() and not line.startswith("#")])
 
 
@@ -105,17 +105,28 @@ def installed(name):
     return os.path.exists(f"/var/lib/dpkg/info/{name}.list")
 
 
+def control_group_limits(name):
+    """Values of one limit in this system's control group and those above it, as far as they can be seen."""
+    group = next((line[3:] for line in read("/proc/1/cgroup").splitlines() if line.startswith("0::")), "/")
+    while True:
+        yield read(f"/sys/fs/cgroup{group.rstrip('/')}/{name}").split()
+        if group in ("/", ""):
+            return
+        group = os.path.dirname(group)
+
+
 def capacity():
-    """CPUs and memory as programs here may use them; a control group's limit counts where it is visible."""
+    """CPUs and memory as programs here may use them.
+
+    In a container that is what its control group says; `measured` is false where that cannot be seen from inside.
+    """
     memory = int(read("/proc/meminfo").split()[1]) * 1024
-    limit = read("/sys/fs/cgroup/memory.max").strip()
-    if limit.isdigit():
-        memory = min(memory, int(limit))
     cpus = float(len(os.sched_getaffinity(0)))
-    quota = read("/sys/fs/cgroup/cpu.max").split()
-    if len(quota) == 2 and quota[0].isdigit():
-        cpus = min(cpus, int(quota[0]) / int(quota[1]))
-    return {"cpus": cpus, "memory_bytes": memory}
+    limits = [value for value in control_group_limits("memory.max") if value]
+    quotas = [value for value in control_group_limits("cpu.max") if value]
+    memory = min([memory, *(int(value[0]) for value in limits if value[0].isdigit())])
+    cpus = min([cpus, *(int(value[0]) / int(value[1]) for value in quotas if value[0].isdigit())])
+    return {"cpus": cpus, "memory_bytes": memory, "measured": bool(limits)}
 
 
 def main():
@@ -125,11 +136,14 @@ def main():
         if session["client_port"] == module.params["other_than_port"]:
             module.fail_json(msg="No new SSH connection was made, so the change stays unconfirmed and will be undone by its timer.")
         session["authorized_keys"] = authorized_keys(known[session["user"]]["home"])
+    container = output("systemd-detect-virt", "--container") not in ("", "none")
+    size = capacity()
+    size["measured"] = size["measured"] or not container
     ferry = {
         "os": os_release(),
         "architecture": platform.machine(),
         "systemd": os.path.isdir("/run/systemd/system"),
-        "container": output("systemd-detect-virt", "--container") not in ("", "none"),
+        "container": container,
         # Container engines mount it read-only; what is under it is then the host's to set.
         "sysctl_writable": os.access("/proc/sys/net/ipv4/tcp_syncookies", os.W_OK),
         "root": os.geteuid() == 0,
@@ -140,7 +154,7 @@ def main():
         "apparmor": read("/sys/module/apparmor/parameters/enabled").startswith("Y"),
         "docker_package": next((name for name in ("docker.io", "docker-ce") if installed(name)), ""),
         "chrony": os.path.exists("/usr/sbin/chronyd"),
-        "capacity": capacity(),
+        "capacity": size,
     }
     module.exit_json(changed=False, ansible_facts={"ferry": ferry})
 
