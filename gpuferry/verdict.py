@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 Status = Literal["pass", "fail", "not_measured", "refused"]
 Severity = Literal["info", "minor", "major", "critical"]
+
+# Texts come from servers: escape sequences could rewrite a terminal, and XML forbids most of these.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_Text = Annotated[
+    str, AfterValidator(lambda text: _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text))
+]
 
 
 class Verdict(BaseModel):
@@ -24,11 +31,11 @@ class Verdict(BaseModel):
     id: str
     server: str
     status: Status
-    measured: str
-    expected: str
+    measured: _Text
+    expected: _Text
     severity: Severity = "major"
-    evidence: str = ""
-    next_step: str = ""
+    evidence: _Text = ""
+    next_step: _Text = ""
 
 
 def worst_exit_code(verdicts: Iterable[Verdict]) -> int:

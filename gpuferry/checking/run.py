@@ -164,7 +164,7 @@ def _worker(log: Path) -> Iterator[subprocess.Popen[str]]:
 def _start(errors: IO[bytes]) -> subprocess.Popen[str]:
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    environment |= {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment["PYTHONPATH"] = path
     return subprocess.Popen(
         [sys.executable, "-m", "gpuferry.checking.worker"],
         stdin=subprocess.PIPE,

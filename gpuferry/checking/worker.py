@@ -19,6 +19,7 @@ _ARGUMENTS = (
     "--continue-on-collection-errors",
     "--strict-markers",
     "--capture=no",
+    "--disable-plugin-autoload",
     "-pno:cacheprovider",
     "-pno:terminal",
 )
