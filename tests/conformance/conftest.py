@@ -44,9 +44,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def new_stack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Stack]:
-    """Return a function that makes an empty stack."""
+    """Return a function that makes an empty stack, by copying one that the engine made."""
     assert ENGINE
-    return lambda: Stack(tmp_path_factory.mktemp("stack"), ENGINE, SEARCH_PATH)
+    template = Stack(tmp_path_factory.mktemp("template"), ENGINE, SEARCH_PATH)
+    template.initialise()
+
+    def copy() -> Stack:
+        root = tmp_path_factory.mktemp("stack")
+        shutil.copytree(template.root, root, dirs_exist_ok=True)
+        return Stack(root, ENGINE, SEARCH_PATH)
+
+    return copy
 
 
 @pytest.fixture

@@ -108,14 +108,12 @@ class Stack:
     """One project with one stack, its own state, its own Pulumi home."""
 
     def __init__(self, root: Path, engine: str, search_path: str) -> None:
-        """Lay the project out below `root`."""
+        """Keep everything below `root`."""
+        self.root = root
         self.path = root / "project"
         self.state_path = root / "state"
         self._engine = engine
         self._home = root / "home"
-        for directory in (self.path, self.state_path, self._home):
-            directory.mkdir(parents=True)
-        (self.path / "Pulumi.yaml").write_text("name: conformance\nruntime: python\n")
         self._environment = {
             **os.environ,
             "PATH": search_path,
@@ -123,7 +121,14 @@ class Stack:
             "PULUMI_BACKEND_URL": self.state_path.as_uri(),
             "PULUMI_CONFIG_PASSPHRASE": "correct horse",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_STACK": STACK,
         }
+
+    def initialise(self) -> None:
+        """Make the project and its stack."""
+        for directory in (self.path, self.state_path, self._home):
+            directory.mkdir()
+        (self.path / "Pulumi.yaml").write_text("name: conformance\nruntime: python\n")
         _succeeded(self.run("stack", "init", STACK))
 
     def program(self, text: str) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 from standins.cancel import Cancellation
+from standins.protocol import engine_pb2, engine_pb2_grpc
 from standins.serve import connect
 
 

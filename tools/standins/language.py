@@ -8,14 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Any
+from typing import Any, NoReturn
 
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
-from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 from standins import program
 from standins.cancel import Cancellation, Cancelled, stop_group
 from standins.options import UnsupportedOption, program_python
+from standins.protocol import language_pb2, language_pb2_grpc, plugin_pb2
 from standins.serve import engine_address, refuse, serve
 from standins.wire import from_struct
 
@@ -141,6 +141,6 @@ class PythonHost(language_pb2_grpc.LanguageRuntimeServicer):
         return [*named, *dry_run, "--", request.info.entry_point, *request.args]
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Serve the engine that started this process."""
     serve(PythonHost(engine_address()), language_pb2_grpc.add_LanguageRuntimeServicer_to_server)

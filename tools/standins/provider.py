@@ -4,10 +4,9 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from standins import local
 from standins.cancel import Cancellation, Cancelled
@@ -15,6 +14,7 @@ from standins.diff import ADDED, DELETED, UPDATED, changes
 from standins.inputs import LOCAL_RUN, complete
 from standins.job import EngineLog, Job
 from standins.output import CommandFailed
+from standins.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from standins.resources import RESOURCES, Resource
 from standins.serve import engine_address, refuse, serve
 from standins.wire import from_struct, reveal, to_struct
@@ -163,7 +163,7 @@ def _resource(request: Any, context: Any) -> Resource:
     return RESOURCES[request.type]
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Serve the engine that started this process."""
     serve(
         CommandProvider(engine_address()),

@@ -48,8 +48,8 @@ def refuse(context: Any, reason: str) -> NoReturn:
     raise AssertionError("abort returned")
 
 
-def serve(plugin: Plugin, add_to_server: Callable[[Any, Any], None]) -> None:
-    """Serve until the engine asks the plugin to end (SIGINT), or is itself gone."""
+def serve(plugin: Plugin, add_to_server: Callable[[Any, Any], None]) -> NoReturn:
+    """Serve until the engine asks the plugin to end (SIGINT), or is itself gone; then exit."""
     wake_read, wake_write = os.pipe()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os.write(wake_write, b"!"))
@@ -67,3 +67,5 @@ def serve(plugin: Plugin, add_to_server: Callable[[Any, Any], None]) -> None:
             break
     plugin.stop()
     server.stop(grace=None).wait()
+    # The engine waits for us; taking the interpreter down in order takes 50 ms and serves nobody.
+    os._exit(0)
