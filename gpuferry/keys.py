@@ -55,9 +55,7 @@ def certificate_authority(stack: str) -> dict[str, str]:
         .not_valid_before(now - _DAY)
         .not_valid_after(now + CA_DAYS * _DAY)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -1,0 +1,1 @@
+"""The Pulumi program: components and providers. Nothing else imports it."""

@@ -11,12 +11,12 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from gpuferry.errors import FerryError  # noqa: E402
-from gpuferry.spec import Spec, parse_spec  # noqa: E402
-from infra import providers  # noqa: E402
-from infra.certificates import trusted_certificates  # noqa: E402
-from infra.components import Firewall, GpuServer, ObjectStore  # noqa: E402
-from infra.step import Step  # noqa: E402
+from gpuferry.errors import FerryError
+from gpuferry.spec import Spec, parse_spec
+from infra import providers
+from infra.certificates import trusted_certificates
+from infra.components import Firewall, GpuServer, ObjectStore
+from infra.step import Step
 
 
 def main(spec: Spec) -> None:
@@ -32,16 +32,13 @@ def main(spec: Spec) -> None:
     servers = [
         GpuServer(s.name, spec, s, provider, firewall, stores, certificates) for s in spec.servers
     ]
-    pulumi.export("servers", {s.name: g.machine for s, g in zip(spec.servers, servers, strict=True)})
-    pulumi.export(
-        "object_stores",
-        {s.name: o.endpoint for s, o in zip(spec.object_stores, stores, strict=True)},
-    )
+    pulumi.export("servers", {server.name: server.machine for server in servers})
+    pulumi.export("object_stores", {store.name: store.endpoint for store in stores})
     pulumi.export("verdicts", [g.verdicts for g in servers])
-    pulumi.export("inventory", pulumi.Output.secret([g.inventory for g in servers]))
 
 
 try:
-    main(parse_spec(json.loads(os.environ.get("PULUMI_CONFIG", "{}")), source="stack configuration"))
+    config = json.loads(os.environ.get("PULUMI_CONFIG", "{}"))
+    main(parse_spec(config, source=f"Pulumi.{pulumi.get_stack()}.yaml"))
 except FerryError as error:
     raise pulumi.RunError(str(error)) from None

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pulumi
 from pulumi_command import local
+
+T = TypeVar("T")
+
+
+def secret(value: pulumi.Output[T]) -> pulumi.Output[T]:
+    """Mark an output as secret."""
+    # The SDK's own annotation loses the type when it is given an Output.
+    return pulumi.Output.secret(value)  # type: ignore[arg-type]
 
 
 class Step:
@@ -49,4 +57,25 @@ class Step:
     @property
     def secret(self) -> pulumi.Output[dict[str, Any]]:
         """The step's outputs, all of them secret."""
-        return pulumi.Output.secret(self.resource.stdout).apply(json.loads)
+        return secret(self.resource.stdout).apply(json.loads)
+
+
+class Record:
+    """A document that the state keeps: what later commands read, whatever fails after it."""
+
+    def __init__(
+        self, name: str, document: pulumi.Output[Any], *, opts: pulumi.ResourceOptions
+    ) -> None:
+        self.resource = local.Command(
+            name,
+            create="cat",
+            update="cat",
+            stdin=pulumi.Output.json_dumps(document),
+            logging=local.Logging.NONE,
+            opts=opts,
+        )
+
+    @property
+    def secret(self) -> pulumi.Output[dict[str, Any]]:
+        """The document."""
+        return secret(self.resource.stdout).apply(json.loads)

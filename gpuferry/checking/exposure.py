@@ -1,14 +1,15 @@
-"""What of a server may be seen from outside: derived from the declaration alone."""
+"""What of a server may be seen from outside, and what is."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpuferry.checking.expectations import Expectations
 from gpuferry.checking.nft import ANYWHERE, Opening, collapse
-from gpuferry.checking.outside import Answer
+from gpuferry.checking.outside import Answer, probe
 from gpuferry.checking.sockets import Listener
 
 # Ports that must never answer unasked: telnet, rpcbind, Docker's API, databases, metrics, notebooks.
@@ -36,6 +37,38 @@ def differences(wanted: set[Opening], found: set[Opening]) -> list[str]:
 def global_ipv6(text: str) -> list[str]:
     """Return the addresses of `ip -j -6 address show scope global`."""
     return [a["local"] for i in json.loads(text or "[]") for a in i.get("addr_info", [])]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look from the controller showed."""
+
+    problems: list[str]
+    evidence: str
+
+
+def look(
+    expectations: Expectations,
+    addresses: Sequence[str],
+    listeners: Iterable[Listener],
+    source: str,
+) -> Seen:
+    """Knock at a server's addresses; the first is the one that is known to be reachable.
+
+    `source` is this controller as the server sees it at the first address.
+    """
+    ports = ports_to_probe(expectations, listeners)
+    problems: dict[str, None] = {}
+    evidence = [f"{len(ports)} TCP ports tried from {source}"]
+    for address in addresses:
+        answers = probe(address, ports)
+        if "no route" in answers.values():
+            evidence.append(f"{address} not measured, no route from here")
+            continue
+        evidence.append(f"{address} tried")
+        known_source = source if address == addresses[0] else ""
+        problems |= dict.fromkeys(judge_probe(expectations, answers, known_source))
+    return Seen(list(problems), "; ".join(evidence))
 
 
 def ports_to_probe(expectations: Expectations, listeners: Iterable[Listener]) -> list[int]:

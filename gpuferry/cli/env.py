@@ -21,8 +21,8 @@ def env(
     json: Json = False,
 ) -> None:
     """Print the environment in which a plain `pulumi` works on this project."""
-    from gpuferry.operate.console import say_on_stderr
     from gpuferry.engine import find
+    from gpuferry.operate.console import say_on_stderr
 
     engine = find.ensure(say_on_stderr)
     find.prepare_state()

@@ -24,6 +24,4 @@ def rebuild(
     """Give a server a fresh system: same name, address, host key and data disk."""
     from gpuferry.operate import deployment
 
-    deployment.rebuild(
-        project(directory, stack), name, as_json=json, take_over=take_over_lock
-    )
+    deployment.rebuild(project(directory, stack), name, as_json=json, take_over=take_over_lock)

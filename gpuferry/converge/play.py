@@ -21,9 +21,13 @@ class PlayResult:
     """What a play did on each server."""
 
     def __init__(self) -> None:
-        self.changed: dict[str, int] = {}
+        self.stats: dict[str, dict[str, int]] = {}
         self.changed_tasks: dict[str, list[str]] = {}
         self.failures: dict[str, str] = {}
+
+    def changed(self, server: str) -> int:
+        """Number of tasks that changed something on a server."""
+        return self.stats.get("changed", {}).get(server, 0)
 
 
 def run_playbook(
@@ -74,7 +78,9 @@ def _environment(session: SshSession) -> dict[str, str]:
         # ansible-runner switches this off unless it is set.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
-        "ANSIBLE_SSH_ARGS": f"-F {session.config_path}",
+        # Not the session's shared connection: a role that changes sshd proves a new login, and
+        # Mitogen keeps one connection of its own anyway.
+        "ANSIBLE_SSH_ARGS": f"-F {session.config_path} -o ControlMaster=no -o ControlPath=none",
         "ANSIBLE_FORKS": str(_FORKS),
         "ANSIBLE_LOCAL_TEMP": str(session.directory / "ansible-tmp"),
         "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
@@ -101,8 +107,8 @@ def _on_event(event: dict[str, Any], result: PlayResult, say: Callable[[str], No
     elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
         result.failures[host] = f"{label}: {_message(data.get('res', {}))}"
     elif kind == "playbook_on_stats":
-        result.changed = {h: data.get("changed", {}).get(h, 0) for h in data.get("processed", {})}
-    return False  # keep no event file
+        result.stats = {key: value for key, value in data.items() if isinstance(value, dict)}
+    return False  # keep no event file: events may hold secrets
 
 
 def _message(res: dict[str, Any]) -> str:
@@ -115,7 +121,7 @@ def _message(res: dict[str, Any]) -> str:
 
 
 def _judge(runner: Any, servers: Sequence[Server], result: PlayResult) -> None:
-    stats = runner.stats or {}
+    stats = result.stats
     bad = {*stats.get("failures", {}), *stats.get("dark", {})}
     missing = [s.name for s in servers if s.name not in stats.get("processed", {})]
     if runner.status == "successful" and not bad and not missing:

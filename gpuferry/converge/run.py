@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gpuferry.converge.play import run_playbook
+from gpuferry.converge.play import PlayResult, run_playbook
 from gpuferry.converge.proof import Findings, probe
 from gpuferry.errors import StepFailed
 from gpuferry.inventory import Entry
@@ -61,8 +61,7 @@ def converge(
             for name, entry in by_name.items()
         }
         playing = [entry for entry in entries if todo[entry.server.name]]
-        changed: Mapping[str, int] = {}
-        tasks: Mapping[str, list[str]] = {}
+        result = PlayResult()
         if playing:
             result = run_playbook(
                 playbook,
@@ -75,7 +74,6 @@ def converge(
                 check_only=check_only,
                 say=say,
             )
-            changed, tasks = result.changed, result.changed_tasks
             if not check_only:
                 _each(playing, lambda entry: _record(session, entry))
     seconds = time.monotonic() - started
@@ -83,11 +81,11 @@ def converge(
         Converged(
             server=name,
             seconds=round(seconds, 2),
-            changed=changed.get(name, 0),
+            changed=result.changed(name),
             played=todo[name],
             skipped=[role for role in _roles(entry) if role not in todo[name]],
             reasons=findings[name].broken,
-            changed_tasks=tasks.get(name, []),
+            changed_tasks=result.changed_tasks.get(name, []),
         )
         for name, entry in by_name.items()
     ]

@@ -63,7 +63,7 @@ def parse(line: str) -> Event | None:
         event: dict[str, Any] = json.loads(line)
     except ValueError:
         text = line.strip()
-        return Said("", "info", text) if text else None
+        return Said("", "info", text) if text and not _is_noise(text) else None
     if summary := event.get("summaryEvent"):
         return Summary(
             {str(k): int(v) for k, v in (summary.get("resourceChanges") or {}).items()},
@@ -82,9 +82,13 @@ def parse(line: str) -> Event | None:
 def _said(said: dict[str, Any]) -> Said | None:
     text = str(said.get("message", "")).strip()
     severity = str(said.get("severity", "info"))
-    if severity == "debug" or not text or any(noise in text for noise in _NOISE):
+    if severity == "debug" or not text or _is_noise(text):
         return None
     return Said(_name(said.get("urn", "")), severity, text)
+
+
+def _is_noise(text: str) -> bool:
+    return any(noise in text for noise in _NOISE)
 
 
 def _name(urn: str) -> str:

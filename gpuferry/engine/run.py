@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuferry.engine import events, locks
-from gpuferry.engine.find import Engine, environment, prepare_state, state_dir
+from gpuferry.engine.find import Engine, environment, prepare_state
 from gpuferry.engine.project import Project
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.spec.load import NAMESPACE
@@ -55,6 +55,19 @@ class Pulumi:
         """The stack's outputs, secrets decrypted; empty when nothing is deployed."""
         command = self._stack("stack", "output")
         return dict(json.loads(self._text(*command, "--json", "--show-secrets")))
+
+    def records(self, suffix: str) -> list[dict[str, Any]]:
+        """Documents that the program keeps in the state under names with this suffix, decrypted.
+
+        They are there also when a deployment failed half-way, unlike outputs.
+        """
+        command = self._stack("stack", "export", "--show-secrets")
+        deployment = json.loads(self._text(*command)).get("deployment") or {}
+        return [
+            json.loads(_plaintext(resource["outputs"]["stdout"]))
+            for resource in deployment.get("resources") or []
+            if resource["urn"].endswith(suffix) and not resource.get("delete")
+        ]
 
     def state(self) -> dict[str, Any]:
         """The stack's state, secrets encrypted."""
@@ -147,7 +160,7 @@ class Pulumi:
             preexec_fn=_end_with_parent,
         )
 
-        def forward(number: int, _: object) -> None:
+        def forward(*_: object) -> None:
             process.send_signal(signal.SIGINT)
 
         before = {n: signal.signal(n, forward) for n in (signal.SIGINT, signal.SIGTERM)}
@@ -174,9 +187,20 @@ def _reason(stderr: str) -> str:
     return (errors or lines or ["no reason given"])[0]
 
 
+def _plaintext(value: Any) -> str:
+    """A string output, unwrapped where it was a secret."""
+    return str(json.loads(value["plaintext"])) if isinstance(value, dict) else str(value)
+
+
+def _plain(problem: events.Said) -> str:
+    """A step's own error without the progress that Pulumi puts before it."""
+    text = problem.text.rsplit("\nerror: ", 1)[-1]
+    return f"{problem.name}: {text}" if problem.name else text
+
+
 def _explain(problems: list[events.Said], code: int, operation: str) -> str:
     wanted = [p for p in problems if p.name] or [p for p in problems if p.text != "update failed"]
-    texts = list(dict.fromkeys(f"{p.name}: {p.text}" if p.name else p.text for p in wanted))
+    texts = list(dict.fromkeys(_plain(problem) for problem in wanted))
     if any("currently locked" in text for text in texts):
         return (
             f"The stack is in use by another run. Wait until it ends; if it is over for certain, "

@@ -14,9 +14,11 @@ _SUPPORTED = {("debian", "12"), ("debian", "13"), ("ubuntu", "22.04"), ("ubuntu"
 
 _LOOK = r"""
 . /etc/os-release
-printf '{"id":"%s","version":"%s","machine_id":"%s","arch":"%s","cpus":"%s","memory_kib":"%s","sudo":"%s"}' \
-  "$ID" "$VERSION_ID" "$(cat /etc/machine-id)" "$(uname -m)" "$(nproc)" \
-  "$(awk '/MemTotal/{print $2}' /proc/meminfo)" "$(sudo -n true 2>/dev/null && echo yes || echo no)"
+printf '{"id":"%s","version":"%s","machine_id":"%s","arch":"%s",' "$ID" "$VERSION_ID" \
+  "$(cat /etc/machine-id)" "$(uname -m)"
+printf '"cpus":"%s","memory_kib":"%s","sudo":"%s"}' "$(nproc)" \
+  "$(awk '/MemTotal/{print $2}' /proc/meminfo)" \
+  "$(sudo -n true 2>/dev/null && echo yes || echo no)"
 """
 
 
@@ -67,8 +69,13 @@ def refusal(server: Server, facts: dict[str, str]) -> str | None:
 def _server(inputs: dict[str, Any]) -> Server:
     from gpuferry import inventory
 
-    known = {key: inputs[key] for key in ("name", "address", "port", "user", "host_key")}
-    key = {k: inputs[k] for k in ("key_file", "private_key") if k in inputs}
-    raw = {**known, **key, "private_address": inputs["address"], "instance_id": "unknown"}
-    entry = {"server": raw, "ssh_wait_seconds": 0, "variables": {}, "expectations": {}}
+    wanted = {"name", "address", "port", "user", "host_key", "key_file", "private_key"}
+    raw = {key: value for key, value in inputs.items() if key in wanted}
+    raw |= {"private_address": inputs["address"], "instance_id": "unknown"}
+    entry: dict[str, Any] = {
+        "server": raw,
+        "ssh_wait_seconds": 0,
+        "variables": {},
+        "expectations": {},
+    }
     return inventory.parse(entry).server

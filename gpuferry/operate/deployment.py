@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any
 
 from rich.console import Console
 
@@ -114,7 +113,9 @@ def preview(project: Project, *, as_json: bool) -> None:
     if not pulumi.exists():
         if not as_json:
             names = ", ".join(s.name for s in spec.servers)
-            print(f"Stack {project.stack} does not exist yet: `up` would create everything ({names}).")
+            print(
+                f"Stack {project.stack} does not exist yet: `up` would create {names} and the rest."
+            )
         else:
             print_json({"ok": True, "stack": project.stack, "exists": False, "changes": {}})
         return

@@ -78,8 +78,8 @@ class Progress:
             self._on_finished(event)
 
     def _on_said(self, event: events.Said) -> None:
-        if event.severity == "error":
-            return  # told once, at the end, by the error itself
+        if event.severity == "error" or event.text.startswith("error: "):
+            return  # told once, at the end
         if event.name in self._running:
             since, _ = self._running[event.name]
             self._running[event.name] = (since, event.text)

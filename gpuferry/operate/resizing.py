@@ -122,5 +122,3 @@ def _copy_of_last(spec: Spec, index: int) -> list[tuple[str, str | None]]:
         (f"servers[{index}].{key}", f"{value:g}" if isinstance(value, int | float) else value)
         for key, value in values.items()
     ]
-
-

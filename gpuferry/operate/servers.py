@@ -32,7 +32,7 @@ def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
         SpecError: no server has that name.
     """
     stack = pulumi.project.stack
-    raw = pulumi.outputs().get("inventory") if pulumi.exists() else None
+    raw = pulumi.records("-inventory") if pulumi.exists() else None
     if not raw:
         raise PrerequisiteMissing(
             f"Stack {stack} has no servers yet. Run: ./ferry up --stack {stack}"

@@ -36,10 +36,7 @@ def survey() -> list[Prerequisite]:
     plugins = engine.plugins(found_engine) if found_engine else {}
     go = binaries.find_go()
     return [
-        Prerequisite(
-            "python", "runs gpuferry", f"{sys.version.split()[0]} ({sys.executable})", ""
-        ),
-        Prerequisite("ssh", "reaches servers", shutil.which("ssh"), "apt-get install openssh-client"),
+        Prerequisite("python", "runs gpuferry", f"{sys.version.split()[0]} ({sys.executable})", ""),
         Prerequisite(
             "pulumi",
             "deploys",
@@ -72,7 +69,13 @@ def _local() -> list[Prerequisite]:
     ]
     for program, (package, why) in packages.PROGRAMS.items():
         entries.append(
-            Prerequisite(program, why, shutil.which(program), f"apt-get install {package}", only)
+            Prerequisite(
+                program,
+                why,
+                shutil.which(program),
+                f"./ferry up installs it (apt-get install {package})",
+                ("local", "ssh") if program == "ssh" else only,
+            )
         )
     engine_version = docker_engine.version()
     built = binaries.path("versitygw")

@@ -19,7 +19,9 @@ BUCKET_RULE = (
     "not shaped like an IP address"
 )
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_BUCKET_RESERVED = re.compile(r"\.\.|^xn--|^sthree-|^amzn-s3-demo-|-s3alias$|--ol-s3$|^\d+(\.\d+){3}$")
+_BUCKET_RESERVED = re.compile(
+    r"\.\.|^xn--|^sthree-|^amzn-s3-demo-|-s3alias$|--ol-s3$|^\d+(\.\d+){3}$"
+)
 
 # useradd's default NAME_REGEX on Debian.
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")

@@ -59,7 +59,9 @@ def parse_spec(config: Mapping[str, Any], source: str = "config") -> Spec:
         if namespace == NAMESPACE:
             values[name] = _decode(value)
         elif not name:
-            raise SpecError(f"{source}: the key {key!r} lacks its namespace; write {NAMESPACE}:{key}.")
+            raise SpecError(
+                f"{source}: the key {key!r} lacks its namespace; write {NAMESPACE}:{key}."
+            )
     try:
         return Spec.model_validate(values)
     except ValidationError as error:
@@ -87,7 +89,10 @@ def _unseal(value: Any) -> Any:
 
 
 def _explain(error: ValidationError, source: str) -> str:
-    problems = error.errors(include_url=False)
+    # An unknown key is often the reason why another is missing: it comes first.
+    problems = sorted(
+        error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden"
+    )
     first = _sentence(problems[0])
     more = len(problems) - 1
     tail = f" ({more} more problem{'s' if more > 1 else ''} after this one.)" if more else ""
@@ -114,13 +119,15 @@ def _sentence(problem: ErrorDetails) -> str:
     if kind == "value_error":
         text = str(context["error"])
         prefix = f"{where}: " if where else f"{NAMESPACE}:"
-        return f"{prefix}{text}."
-    return f"{where}: {problem['msg'][0].lower()}{problem['msg'][1:]} (got {_short(given)})."
+        return f"{prefix}{text}" if text.endswith("?") else f"{prefix}{text}."
+    return f"{where}: {problem['msg'][0].lower()}{problem['msg'][1:]}{_got(location, given)}."
 
 
-def _short(value: object) -> str:
+def _got(location: tuple[int | str, ...], value: object) -> str:
+    if location and location[-1] == "private_key":
+        return ""
     text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}…"
+    return f" (got {text if len(text) <= 40 else f'{text[:37]}…'})"
 
 
 def _unknown_key(location: tuple[int | str, ...], where: str) -> str:

@@ -74,9 +74,12 @@ class ServerSpec(_Strict):
 
     @model_validator(mode="after")
     def _ports_once(self) -> Self:
-        for (protocol, port), times in Counter((p.protocol, p.port) for p in self.open_ports).items():
+        declared = Counter((p.protocol, p.port) for p in self.open_ports)
+        for (protocol, port), times in declared.items():
             if times > 1:
-                raise ValueError(f"port {port}/{protocol} is declared {times} times; keep one entry")
+                raise ValueError(
+                    f"port {port}/{protocol} is declared {times} times; keep one entry"
+                )
         return self
 
 
@@ -104,11 +107,18 @@ class FirewallSpec(_Strict):
 
     @model_validator(mode="after")
     def _world_needs_a_word(self) -> Self:
-        for index, network in enumerate(self.ssh_from):
-            if ipaddress.ip_network(network).prefixlen == 0 and not self.ssh_open_to_the_world:
+        if self.ssh_open_to_the_world:
+            return self
+        networks = [ipaddress.ip_network(network) for network in self.ssh_from]
+        # Two halves of the internet are the internet too.
+        for version in (4, 6):
+            same = [n for n in networks if n.version == version]
+            whole = ipaddress.ip_network("0.0.0.0/0" if version == 4 else "::/0")
+            if whole in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
                 raise ValueError(
-                    f"ssh_from[{index}] = {network} lets the whole internet reach SSH; name your "
-                    "own networks, or set firewall.ssh_open_to_the_world: true if you mean it"
+                    f"ssh_from: {' + '.join(map(str, same))} lets the whole internet reach SSH; "
+                    "name your own networks, or set firewall.ssh_open_to_the_world: true if you "
+                    "mean it"
                 )
         return self
 

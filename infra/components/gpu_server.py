@@ -14,12 +14,14 @@ from gpuferry.spec.model import ServerSpec
 from infra.components.firewall import Firewall
 from infra.components.object_store import ObjectStore
 from infra.providers.base import Provider
-from infra.step import Step
+from infra.step import Record, Step, secret
 
 
 class GpuServer(pulumi.ComponentResource):
     """A server that is what the spec says, or the deployment fails and names the check."""
 
+    name: str
+    """As declared."""
     machine: pulumi.Output[dict[str, Any]]
     """Address, port, user, host key and the provider's facts; no secret."""
     inventory: pulumi.Output[dict[str, Any]]
@@ -40,8 +42,9 @@ class GpuServer(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpuferry:index:GpuServer", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
+        self.name = name
         self.machine = provider.machine(server, firewall.network, child)
-        self.inventory = pulumi.Output.secret(
+        inventory = secret(
             pulumi.Output.all(
                 machine=self.machine,
                 key=provider.private_key(server),
@@ -50,6 +53,8 @@ class GpuServer(pulumi.ComponentResource):
                 stores=[store.access for store in stores],
             ).apply(lambda known: _inventory(spec, server, **known))
         )
+        # A resource of its own, so that a server can be reached when converging it fails.
+        self.inventory = Record(f"{name}-inventory", inventory, opts=child).secret
         converge = Step(
             f"{name}-converge",
             "converge",

@@ -9,11 +9,14 @@ import pulumi
 from gpuferry.spec.model import ObjectStoreSpec
 from infra.components.firewall import Firewall
 from infra.providers.base import Provider
+from infra.step import secret
 
 
 class ObjectStore(pulumi.ComponentResource):
     """A bucket, reached over TLS from the stack's servers."""
 
+    name: str
+    """As declared."""
     access: pulumi.Output[dict[str, Any]]
     """Endpoint, bucket, region, CA and the key pair; secret as a whole."""
     endpoint: pulumi.Output[str]
@@ -29,6 +32,7 @@ class ObjectStore(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpuferry:index:ObjectStore", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.access = pulumi.Output.secret(provider.bucket(spec, firewall.network, child))
+        self.name = name
+        self.access = secret(provider.bucket(spec, firewall.network, child))
         self.endpoint = pulumi.Output.unsecret(self.access["endpoint"])
         self.register_outputs({"endpoint": self.endpoint, "bucket": spec.name})

@@ -43,9 +43,7 @@ def create(args: BucketArgs) -> dict[str, Any]:
             s3.create_bucket(Bucket=args.name, ObjectLockEnabledForBucket=bool(args.retention_days))
         if not args.retention_days:
             status = "Enabled" if args.versioning else "Suspended"
-            s3.put_bucket_versioning(
-                Bucket=args.name, VersioningConfiguration={"Status": status}
-            )
+            s3.put_bucket_versioning(Bucket=args.name, VersioningConfiguration={"Status": status})
         else:
             s3.put_object_lock_configuration(
                 Bucket=args.name, ObjectLockConfiguration=_lock(args.retention_days)
@@ -110,7 +108,7 @@ def _admin(args: BucketArgs, path: str, body: bytes = b"", fine: tuple[int, ...]
     signer = Credentials(args.admin_access_key, args.admin_secret_key)
     S3SigV4Auth(signer, "s3", REGION).add_auth(request)
     with urllib3.PoolManager(ca_cert_data=args.ca_pem, retries=2) as pool:
-        answer = pool.request("PATCH", request.url, body=body, headers=dict(request.headers))
+        answer = pool.request("PATCH", str(request.url), body=body, headers=dict(request.headers))
     if answer.status >= 300 and answer.status not in fine:
         raise StepFailed(
             f"The object store refused {path.split('?')[0]} for bucket {args.name} "

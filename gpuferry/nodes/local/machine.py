@@ -98,7 +98,7 @@ def _is_ours(found: dict[str, Any], args: MachineArgs) -> bool:
             "alone. Choose another stack or server name."
         )
     finished_first_boot = found["State"]["StartedAt"][:4] != "0001"
-    return labels.get(LABEL_SPEC) == args.identity() and finished_first_boot
+    return bool(labels.get(LABEL_SPEC) == args.identity() and finished_first_boot)
 
 
 def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:

@@ -16,7 +16,7 @@ from gpuferry.nodes.local.docker import LABEL_ROOT, LABEL_STACK, docker, inspect
 from gpuferry.paths import data_dir, local_dir
 
 # A corner of 10/8 that neither Docker's defaults nor common office networks use.
-_POOL = ipaddress.ip_network("10.213.0.0/16")
+_POOL = ipaddress.IPv4Network("10.213.0.0/16")
 OBJECT_STORE_HOST = 2
 _FIRST_SERVER_HOST = 11
 
@@ -51,9 +51,9 @@ def create(stack: str) -> dict[str, str]:
 def _create_free(stack: str) -> None:
     digest = hashlib.sha256(f"{data_dir()}/{stack}".encode()).digest()
     subnet6 = f"fd{digest[0]:02x}:{digest[1:3].hex()}:{digest[3:5].hex()}::/64"
-    candidates = list(_POOL.subnets(new_prefix=24))
+    candidates: list[ipaddress.IPv4Network] = list(_POOL.subnets(new_prefix=24))
     start = digest[5]
-    for subnet4 in [*candidates[start:], *candidates[:start]]:
+    for subnet4 in candidates[start:] + candidates[:start]:
         try:
             docker(
                 *("network", "create", "--driver", "bridge", "--ipv6"),

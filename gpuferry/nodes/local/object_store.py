@@ -7,15 +7,13 @@ import io
 import ipaddress
 import json
 import shutil
-import ssl
 import tarfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import urllib3
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry import keys
@@ -37,7 +35,8 @@ _START_DEADLINE_SECONDS = 30
 
 # Secrets reach the server in a file, since arguments and `docker inspect` are open to read.
 _START = (
-    "set -a; . /etc/objectstore/root.env; set +a; mkdir -p /store/objects /store/versions /store/iam; "
+    "set -a; . /etc/objectstore/root.env; set +a; "
+    "mkdir -p /store/objects /store/versions /store/iam; "
     "exec /usr/local/bin/versitygw --quiet --region {region} "
     "--port {address}:{port} --port [{address6}]:{port} "
     "--cert /etc/objectstore/cert.pem --key /etc/objectstore/key.pem --iam-dir /store/iam "
@@ -70,8 +69,9 @@ class ObjectStoreArgs(BaseModel):
 
     @property
     def endpoint(self) -> str:
-        """Where the S3 API answers."""
-        return f"https://{self.address4}:{PORT}"
+        """Where the S3 API answers (port 443)."""
+        # Without the default port: clients leave it out of the signed Host header.
+        return f"https://{self.address4}"
 
 
 def container_name(stack: str) -> str:
@@ -107,9 +107,7 @@ def create(args: ObjectStoreArgs, say: Callable[[str], None]) -> dict[str, Any]:
 
 def _create_command(args: ObjectStoreArgs, name: str, tag: str, identity: str) -> list[str]:
     labels = {LABEL_STACK: args.stack, LABEL_ROOT: str(data_dir()), LABEL_SPEC: identity}
-    start = _START.format(
-        address=args.address4, address6=args.address6, port=PORT, region=REGION
-    )
+    start = _START.format(address=args.address4, address6=args.address6, port=PORT, region=REGION)
     return [
         *("container", "create", "--name", name, "--hostname", "objectstore", "--init"),
         *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),
@@ -136,15 +134,15 @@ def _files(args: ObjectStoreArgs) -> bytes:
 
 
 def _wait(args: ObjectStoreArgs) -> None:
-    trust = ssl.create_default_context(cadata=args.ca_pem)
     deadline = time.monotonic() + _START_DEADLINE_SECONDS
     problem = "no answer"
+    pool = urllib3.PoolManager(ca_cert_data=args.ca_pem, retries=False, timeout=2)
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"{args.endpoint}/healthy", timeout=2, context=trust):
+            if pool.request("GET", f"{args.endpoint}/healthy").status == 200:
                 return
-        except (urllib.error.URLError, OSError) as error:
-            problem = str(getattr(error, "reason", error))
+        except urllib3.exceptions.HTTPError as error:
+            problem = str(error)
         found = inspect("container", container_name(args.stack))
         if found is None or not found["State"]["Running"]:
             problem = "it stopped"

@@ -21,9 +21,7 @@ class LocalProvider:
 
     def network(self, firewall: FirewallSpec, opts: pulumi.ResourceOptions) -> Outputs:
         """A Docker network; only this machine and the stack's own servers are on it."""
-        step = Step(
-            "network", "network", {"stack": self._stack}, deletes=True, opts=opts
-        )
+        step = Step("network", "network", {"stack": self._stack}, deletes=True, opts=opts)
         return step.public.apply(
             lambda facts: {
                 **facts,
