@@ -14,8 +14,7 @@ T = TypeVar("T")
 
 def secret(value: pulumi.Output[T]) -> pulumi.Output[T]:
     """Mark an output as secret."""
-    # The SDK's own annotation loses the type when it is given an Output.
-    return pulumi.Output.secret(value)  # type: ignore[arg-type]
+    return pulumi.Output.secret(value)
 
 
 class Step:

@@ -36,7 +36,9 @@ def differences(wanted: set[Opening], found: set[Opening]) -> list[str]:
 
 def global_ipv6(text: str) -> list[str]:
     """Return the addresses of `ip -j -6 address show scope global`."""
-    return [a["local"] for i in json.loads(text or "[]") for a in i.get("addr_info", [])]
+    entries = [entry for link in json.loads(text or "[]") for entry in link.get("addr_info", [])]
+    # iproute2 leaves an empty entry where a link has no address of that scope.
+    return [entry["local"] for entry in entries if "local" in entry]
 
 
 @dataclass(frozen=True)
