@@ -2,16 +2,9 @@
 
 import pytest
 
-from gpuferry.checking.exposure import (
-    differences,
-    expected_openings,
-    global_ipv6,
-    judge_probe,
-    ports_to_probe,
-)
+from gpuferry.checking.exposure import differences, expected_openings, global_ipv6, look
 from gpuferry.checking.mark import check
 from gpuferry.checking.nft import parse_ruleset
-from gpuferry.checking.outside import probe
 from gpuferry.checking.sockets import reachable_listeners
 
 CLOSE = "stop the service or declare its port in open_ports, then run: ./ferry converge {server}"
@@ -96,15 +89,9 @@ def test_listeners(ruleset, readings, expectations, verdict):
 def test_from_outside(readings, expectations, target, verdict):
     """From here, declared ports let a packet through and all others stay silent."""
     listeners = reachable_listeners(readings["sockets"].output)
-    ports = ports_to_probe(expectations, listeners)
     source = readings["client"].text.split(" ")[0]
-    problems = judge_probe(expectations, probe(target.address, ports), source)
-    evidence = f"{len(ports)} TCP ports tried at {target.address} from {source}"
-    for address in global_ipv6(readings["addresses"].text)[:1]:
-        answers = probe(address, ports)
-        reached = "no route" not in answers.values()
-        evidence += f"; {address} {'too' if reached else 'not measured: no route from here'}"
-        problems += judge_probe(expectations, answers, "") if reached else []
-    measured = "; ".join(dict.fromkeys(problems)) or "as declared"
+    addresses = [target.address, *global_ipv6(readings["addresses"].text)[:1]]
+    seen = look(expectations, addresses, listeners, source)
+    measured = "; ".join(seen.problems) or "as declared"
     expected = "declared ports pass, others stay silent"
-    verdict.judge(not problems, measured=measured, expected=expected, evidence=evidence)
+    verdict.judge(not seen.problems, measured=measured, expected=expected, evidence=seen.evidence)

@@ -41,8 +41,8 @@ def test_password_refused(answers, verdict):
     """The server offers no password login and refuses one that is tried all the same."""
     offered = ", ".join(answers.methods)
     verdict.judge(
-        answers.methods == ("publickey",) and answers.password == "not offered",
-        measured=f"offers {offered}; a password was {answers.password}",
+        answers.methods == ("publickey",) and answers.outcome == "not offered",
+        measured=f"offers {offered}; a password was {answers.outcome}",
         expected="offers publickey; a password is not offered",
         evidence=f"login of {answers.user!r} tried from the controller",
     )

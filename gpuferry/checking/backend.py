@@ -29,8 +29,9 @@ class PinnedBackend(BaseBackend):
 
     def run(self, command: str, *args: str, **kwargs: Any) -> CommandResult:
         """Run a command with `%s` arguments; `stdin=` takes bytes."""
+        script = shlex.quote(self.quote(command, *args))
         # One second later than the check's own deadline, which gives the better message.
-        bounded = f"timeout -k 1 {self.timeout_seconds + 1} /bin/sh -c {shlex.quote(self.quote(command, *args))}"
+        bounded = f"timeout -k 1 {self.timeout_seconds + 1} /bin/sh -c {script}"
         if self.sudo:
             bounded = self.get_sudo_command(bounded, self.sudo_user)
         done = subprocess.run(

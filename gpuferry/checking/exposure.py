@@ -12,7 +12,7 @@ from gpuferry.checking.nft import ANYWHERE, Opening, collapse
 from gpuferry.checking.outside import Answer, probe
 from gpuferry.checking.sockets import Listener
 
-# Ports that must never answer unasked: telnet, rpcbind, Docker's API, databases, metrics, notebooks.
+# Must never answer unasked: telnet, rpcbind, Docker's API, databases, notebooks, metrics.
 _USUAL_SUSPECTS = (23, 111, 2375, 3306, 5432, 6379, 8888, 9090, 9100, 65000)
 _MOST_LISTENERS = 20
 

@@ -23,7 +23,7 @@ class Answers:
     user: str
     host_key: str
     methods: tuple[str, ...]
-    password: str
+    outcome: str  # of a login with a wrong password
 
 
 class WrongHostKey(Exception):

@@ -23,19 +23,19 @@ class CheckInfo:
 
 
 def check(
-    id: str,
+    identity: str,
     *,
     severity: Severity = "major",
     next_step: str = CONVERGE,
     deadline_seconds: int = 20,
 ) -> pytest.MarkDecorator:
-    """Mark a function as the check `id`, which answers within `deadline_seconds`.
+    """Mark a function as the check `identity`, which answers within `deadline_seconds`.
 
     `next_step` is shown when the check fails; `{server}` in it becomes the server's name. The first
     line of the function's docstring says what is expected, and stands in where a check breaks off.
     """
     return pytest.mark.check(
-        id=id, severity=severity, next_step=next_step, deadline_seconds=deadline_seconds
+        id=identity, severity=severity, next_step=next_step, deadline_seconds=deadline_seconds
     )
 
 

@@ -112,32 +112,44 @@ def collapse(openings: Iterable[Opening]) -> set[Opening]:
 
 
 def _openings(expressions: list[dict[str, Any]], sets: Mapping[str, list[Any]]) -> set[Opening]:
-    protocol = ""
-    ports: list[int] = []
-    sources: list[str] = []
+    reach = _Reach()
     for match in (e["match"] for e in expressions if "match" in e):
-        left, values = match["left"], _values(match["right"], sets)
+        values = _values(match["right"], sets)
         if match["op"] not in ("==", "in"):
             raise _NotUnderstood(f"operator {match['op']}")
-        if _is_harmless(left, values):
+        if _is_harmless(match["left"], values):
             return set()
-        payload = left.get("payload", {})
-        if payload.get("field") == "dport":
-            protocol = payload["protocol"]
-            ports += [port for value in values for port in _ports(value)]
-        elif payload.get("field") == "saddr":
-            sources += [str(n) for value in values for n in _networks(value)]
-        elif left.get("ct") == {"key": "proto-dst", "dir": "original"}:
-            ports += [port for value in values for port in _ports(value)]
-        elif left.get("meta", {}).get("key") == "l4proto":
-            protocol = protocol or (values[0] if len(values) == 1 else "")
-        elif left.get("meta", {}).get("key") != "nfproto":
-            raise _NotUnderstood(f"match on {json.dumps(left)}")
+        reach.narrow(match["left"], values)
     if not any("accept" in e for e in expressions):
         raise _NotUnderstood("jump to another chain")
-    if not ports or protocol not in ("tcp", "udp"):
+    if not reach.ports or reach.protocol not in ("tcp", "udp"):
         raise _NotUnderstood("accept without a port")
-    return {Opening(p, protocol, s) for p in ports for s in sources or [ANYWHERE]}
+    sources = reach.sources or [ANYWHERE]
+    return {Opening(port, reach.protocol, source) for port in reach.ports for source in sources}
+
+
+@dataclass
+class _Reach:
+    """What one rule's matches come to."""
+
+    protocol: str = ""
+    ports: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+
+    def narrow(self, left: Mapping[str, Any], values: list[Any]) -> None:
+        """Take one match into account."""
+        payload, key = left.get("payload", {}), left.get("meta", {}).get("key")
+        if payload.get("field") == "dport":
+            self.protocol = payload["protocol"]
+            self.ports += [port for value in values for port in _ports(value)]
+        elif payload.get("field") == "saddr":
+            self.sources += [str(n) for value in values for n in _networks(value)]
+        elif left.get("ct") == {"key": "proto-dst", "dir": "original"}:
+            self.ports += [port for value in values for port in _ports(value)]
+        elif key == "l4proto":
+            self.protocol = self.protocol or (values[0] if len(values) == 1 else "")
+        elif key != "nfproto":
+            raise _NotUnderstood(f"match on {json.dumps(left)}")
 
 
 def _is_harmless(left: Mapping[str, Any], values: list[Any]) -> bool:

@@ -13,7 +13,8 @@ _READ = """
 import concurrent.futures, subprocess
 def read(command):
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, stdin=subprocess.DEVNULL)
-    return [done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")]
+    texts = [stream.decode(errors="replace") for stream in (done.stdout, done.stderr)]
+    return [done.returncode, *texts]
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     answer = dict(zip(payload, pool.map(read, payload.values())))
 """

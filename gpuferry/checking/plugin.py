@@ -142,7 +142,7 @@ class CheckPlugin:
         assert info is not None  # others were dropped at collection
         self._backend.timeout_seconds = info.deadline_seconds
 
-        def expire(number: int, frame: FrameType | None) -> None:
+        def expire(_number: int, _frame: FrameType | None) -> None:
             raise DeadlineExceeded(f"did not answer within {info.deadline_seconds} s")
 
         signal.signal(signal.SIGALRM, expire)
@@ -196,10 +196,10 @@ class CheckPlugin:
             next_step=(next_step or info.next_step).format(server=self._job.target.name),
         )
 
-    def _fail(self, id: str, measured: str, evidence: str, next_step: str = _DEFECT) -> None:
+    def _fail(self, identity: str, measured: str, evidence: str, next_step: str = _DEFECT) -> None:
         self._emit(
             Verdict(
-                id=id,
+                id=identity,
                 server=self._job.target.name,
                 status="fail",
                 severity="critical",
@@ -210,9 +210,9 @@ class CheckPlugin:
             )
         )
 
-    def _is_selected(self, id: str) -> bool:
+    def _is_selected(self, identity: str) -> bool:
         wanted = self._job.select
-        return not wanted or any(id == name or id.startswith(f"{name}.") for name in wanted)
+        return not wanted or any(f"{identity}.".startswith(f"{name}.") for name in wanted)
 
 
 def one_line(error: BaseException) -> str:

@@ -106,7 +106,7 @@ def _attend(
     try:
         for verdict in _verdicts_of(server, job, session, process, log):
             events.put((server, verdict))
-    except Exception as error:  # noqa: BLE001 - in a thread it would be silence
+    except Exception as error:  # in a thread it would be silence
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         events.put((server, _fail("checks.completed", server.name, "the run broke off", text)))
     finally:
@@ -133,7 +133,8 @@ def _verdicts_of(
         evidence=f"{server.user}@{server.address}:{server.port}, {fingerprint(server.host_key)}",
     )
     finished = False
-    assert process.stdin and process.stdout
+    assert process.stdin
+    assert process.stdout
     with contextlib.suppress(BrokenPipeError), process.stdin:
         process.stdin.write(_with_secrets(job))
     for text in process.stdout:
@@ -215,10 +216,10 @@ def _parse(server: Server, expectations: Mapping[str, Mapping[str, Any]]) -> Exp
 
 
 def _fail(
-    id: str, server: str, measured: str, evidence: str = "", *, next_step: str = ""
+    identity: str, server: str, measured: str, evidence: str = "", *, next_step: str = ""
 ) -> Verdict:
     return Verdict(
-        id=id,
+        id=identity,
         server=server,
         status="fail",
         severity="critical",

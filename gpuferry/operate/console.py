@@ -22,6 +22,11 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, sort_keys=True))
 
 
+def stdout_console() -> Console:
+    """The console for results; a pipe gets room enough for whole lines."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A result for people."""
     table = Table(title=title or None, box=None, pad_edge=False, header_style="bold")
@@ -29,7 +34,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False).print(table)
+    stdout_console().print(table)
 
 
 def confirm(question: str, yes: bool) -> None:

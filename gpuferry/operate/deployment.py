@@ -6,15 +6,13 @@ import os
 import sys
 import time
 
-from rich.console import Console
-
 from gpuferry import inventory
 from gpuferry.checking.render import as_table
 from gpuferry.engine import events, find
 from gpuferry.engine.project import Project
 from gpuferry.engine.run import Pulumi
 from gpuferry.errors import SpecError, StepFailed
-from gpuferry.operate.console import confirm, print_json, say_on_stderr
+from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_console
 from gpuferry.operate.display import Progress
 from gpuferry.prepare import docker_engine, prerequisites
 from gpuferry.spec import Spec
@@ -95,7 +93,7 @@ def _report(
             }
         )
         return
-    console = Console(highlight=False)
+    console = stdout_console()
     if summary.changed:
         console.print(as_table(verdicts))
     changes = ", ".join(f"{count} {kind}" for kind, count in sorted(summary.changes.items()))

@@ -10,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from gpuferry import inventory
 from gpuferry.checking import render
 from gpuferry.engine import find
@@ -20,7 +18,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.errors import DriftFound, PrerequisiteMissing, SpecError
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
-from gpuferry.operate.console import print_json, print_table, say_on_stderr
+from gpuferry.operate.console import print_json, print_table, say_on_stderr, stdout_console
 from gpuferry.verdict import to_junit, worst_exit_code
 
 
@@ -157,5 +155,5 @@ def check(
     if as_json:
         print(render.as_json(verdicts))
     else:
-        Console(highlight=False).print(render.as_table(verdicts))
+        stdout_console().print(render.as_table(verdicts))
     sys.exit(worst_exit_code(verdicts))
