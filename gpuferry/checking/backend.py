@@ -10,7 +10,7 @@ from typing import Any
 from testinfra.backend.base import BaseBackend, CommandResult
 
 
-class PinnedBackend(BaseBackend):
+class PinnedBackend(BaseBackend):  # type: ignore[misc]  # testinfra has no types
     """Runs commands over a prepared ssh configuration, or on this machine when there is none.
 
     testinfra's own ssh backend goes through a local shell, cannot feed stdin and waits without an

@@ -151,15 +151,13 @@ def _verdicts_of(
 @contextlib.contextmanager
 def _worker(log: Path) -> Iterator[subprocess.Popen[str]]:
     """Start a check process early: it loads its libraries while the server is connected."""
-    with log.open("wb") as errors:
-        process = _start(errors)
-    try:
-        yield process
-    finally:
-        # Also ends what the checks started: the process leads a group of its own.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with log.open("wb") as errors, _start(errors) as process:
+        try:
+            yield process
+        finally:
+            # Also ends what the checks started: the process leads a group of its own.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _start(errors: IO[bytes]) -> subprocess.Popen[str]:

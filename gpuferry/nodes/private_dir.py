@@ -98,5 +98,5 @@ def _signals_unwind() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)

@@ -1,5 +1,6 @@
 """What ssh says is understood, and secrets do not outlive the run that put them down."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -61,7 +62,7 @@ Host key verification failed.
         ("Received disconnect from 192.0.2.7: Too many authentication failures", "denied", False),
         (CHANGED, "host_key", False),
         (
-            "Unable to negotiate with 192.0.2.7 port 22: no matching host key type found. Their offer: rsa-sha2-512",
+            "Unable to negotiate: no matching host key type found. Their offer: rsa-sha2-512",
             "host_key",
             False,
         ),
@@ -95,11 +96,11 @@ def private_base(tmp_path, monkeypatch):
 
 
 def test_a_session_is_private_and_gone_afterwards(private_base):
-    with pytest.raises(RuntimeError, match="on purpose"), SshSession([SERVER]) as session:
+    with contextlib.suppress(KeyboardInterrupt), SshSession([SERVER]) as session:
         assert session.directory.stat().st_mode & 0o777 == 0o700
         assert {p.stat().st_mode & 0o777 for p in session.directory.iterdir()} == {0o600}
         assert "CANARY-KEY" not in session.config_path.read_text()
-        raise RuntimeError("on purpose")
+        raise KeyboardInterrupt
     assert list(private_base.iterdir()) == []
 
 

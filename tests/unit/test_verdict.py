@@ -58,7 +58,8 @@ def test_table_fits_100_columns_and_reads_without_colour():
     console.print(as_table(verdicts))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 100
-    assert "FAILED" in text and "not measured" in text and "[not markup]" in text
+    assert {"FAILED", "ok", "not"} <= {line.split()[0] for line in text.splitlines() if line}
+    assert "[not markup]" in text
     assert text.count("next step: run: ./ferry converge") == 1
     assert "1 failed, 1 ok, 1 not measured on 1 server" in text
 
