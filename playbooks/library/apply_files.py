@@ -195,8 +195,9 @@ def run(argv):
 def unmet(condition):
     """Why a read-only condition does not hold, or an empty string."""
     code, out, err = run(condition["command"])
+    asked = condition["label"] or f"`{shlex.join(condition['command'])}`"
     if code != 0:
-        return f"`{shlex.join(condition['command'])}` failed: {(err or out).strip()[-600:]}"
+        return f"{asked} failed: {(err or out).strip()[-600:]}"
     have = {" ".join(line.split()) for line in out.splitlines()}
     for line in condition["lines"] or []:
         if " ".join(line.split()) not in have:
@@ -204,14 +205,14 @@ def unmet(condition):
             seen = [entry for entry in have if entry.split("=")[0].split()[:1] == [key]]
             if not seen and condition["ignore_missing"]:
                 continue
-            return f"`{shlex.join(condition['command'])}` says {'; '.join(seen) or 'nothing about ' + key} where `{line}` is wanted"
+            return f"{asked} says `{'; '.join(seen) or 'nothing about ' + key}` where `{line}` is wanted"
     for line in have if condition["only"] else []:
         if line.split()[:1] and line.split()[0] in condition["only"] and line not in (condition["lines"] or []):
-            return f"`{shlex.join(condition['command'])}` says `{line}`, which is not declared"
+            return f"{asked} says `{line}`, which is not declared"
     if condition["same_as"]:
         code, other, err = run(condition["same_as"])
         if code != 0 or other != out:
-            return f"`{shlex.join(condition['command'])}` differs from what is declared {err.strip()}"
+            return f"{asked} differs from what is declared {err.strip()}"
     return ""
 
 
@@ -263,6 +264,11 @@ class Rollback:
     def undo(self):
         run(["/bin/sh", os.path.join(self.directory, "restore")])
         self.disarm()
+
+
+def anything_pending():
+    """Whether any change waits for its confirmation: one new login confirms all of them."""
+    return run(["systemctl", "is-active", "--quiet", "gpuferry-rollback-*.timer"])[0] == 0
 
 
 def validate(entries):
@@ -328,6 +334,7 @@ CONDITION = {
     "lines": {"type": "list", "elements": "str"},
     "same_as": {"type": "list", "elements": "str"},
     "only": {"type": "list", "elements": "str"},
+    "label": {"type": "str"},
     "ignore_missing": {"type": "bool", "default": False},
 }
 ARGUMENTS = {
@@ -387,7 +394,7 @@ def main():
         changed=bool(changed or steps),
         paths=[entry.path for entry in changed],
         commands=[shlex.join(step["command"]) for step in steps],
-        unconfirmed=bool(rollback and not module.check_mode and rollback.pending()),
+        unconfirmed=bool(rollback and not module.check_mode and anything_pending()),
         diff=[entry.diff() for entry in changed] if module._diff else [],
     )
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.ssh_session import ssh_session
 
 DOCUMENTATION = r"""
 module: server_facts
@@ -19,10 +20,6 @@ short_description: What the roles' preflights decide on, read in one call
 description:
   - Returns C(ansible_facts.ferry) with the system, the SSH session this run came in by, the accounts,
     the algorithms sshd can speak, and the size that the server sees of itself.
-options:
-  other_than_port:
-    description: Fail if this run still uses the SSH connection that came from this client port.
-    type: int
 author: [gpuferry]
 """
 
@@ -45,25 +42,6 @@ def output(*argv):
 def os_release():
     fields = dict(line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
     return {key.lower(): fields.get(key, "").strip('"') for key in ("ID", "VERSION_ID", "VERSION_CODENAME", "PRETTY_NAME")}
-
-
-def ssh_session():
-    """The SSH connection above this process; sudo drops the variable, so ask the ancestors."""
-    process = os.getpid()
-    while process > 1:
-        entries = read(f"/proc/{process}/environ").split("\0")
-        values = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        if values.get("SSH_CONNECTION") and not values.get("SUDO_USER"):
-            client, client_port, server, server_port = values["SSH_CONNECTION"].split()[:4]
-            return {
-                "client_address": client.removeprefix("::ffff:"), "client_port": int(client_port),
-                "server_address": server.removeprefix("::ffff:"), "server_port": int(server_port),
-                # Not the owner of the process: this may be sudo itself.
-                "user": values.get("LOGNAME") or values.get("USER") or "root",
-            }
-        status = dict(line.split(":", 1) for line in read(f"/proc/{process}/status").splitlines() if ":" in line)
-        process = int(status.get("PPid", "0").strip() or 0)
-    return {}
 
 
 def accounts():
@@ -130,11 +108,9 @@ def capacity():
 
 
 def main():
-    module = AnsibleModule(argument_spec={"other_than_port": {"type": "int", "default": 0}}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     session, known = ssh_session(), accounts()
     if session:
-        if session["client_port"] == module.params["other_than_port"]:
-            module.fail_json(msg="No new SSH connection was made, so the change stays unconfirmed and will be undone by its timer.")
         session["authorized_keys"] = authorized_keys(known[session["user"]]["home"])
     container = output("systemd-detect-virt", "--container") not in ("", "none")
     size = capacity()
