@@ -22,13 +22,6 @@ ENGINE = shutil.which(os.environ.get("GPUFERRY_PULUMI", "pulumi"))
 SEARCH_PATH = os.pathsep.join([str(PLUGINS), str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker for what only the stand-ins do."""
-    config.addinivalue_line(
-        "markers", "standin_only(reason): the official plugin behaves otherwise, as the reason says"
-    )
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what cannot be run here, with the reason."""
     for item in items:

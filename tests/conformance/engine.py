@@ -15,6 +15,7 @@ from typing import Any
 
 COMMAND_DEADLINE_SECONDS = 60
 POLL_SECONDS = 0.02
+PROJECT = "conformance"
 STACK = "test"
 
 HEADER = """\
@@ -65,8 +66,9 @@ class Running:
 
     def _read(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            self._lines.append(line)
+        with self._process.stdout as stream:
+            for line in stream:
+                self._lines.append(line)
 
     @property
     def text(self) -> str:
@@ -89,6 +91,7 @@ class Running:
     def kill(self) -> None:
         """Kill the engine, and it alone, without a chance to tidy up."""
         self._process.kill()
+        self._process.wait()
 
     def result(self, deadline_seconds: float = COMMAND_DEADLINE_SECONDS) -> Result:
         """Wait for the end, by force when the deadline passes."""
@@ -128,7 +131,7 @@ class Stack:
         """Make the project and its stack."""
         for directory in (self.path, self.state_path, self._home):
             directory.mkdir()
-        (self.path / "Pulumi.yaml").write_text("name: conformance\nruntime: python\n")
+        (self.path / "Pulumi.yaml").write_text(f"name: {PROJECT}\nruntime: python\n")
         _succeeded(self.run("stack", "init", STACK))
 
     def program(self, text: str) -> None:
@@ -186,8 +189,9 @@ class Stack:
 
     def commands(self) -> list[dict[str, Any]]:
         """Return the command resources that the state holds."""
-        exported = json.loads(_succeeded(self.run("stack", "export")).text)
-        resources = exported["deployment"].get("resources", [])
+        path = self.state_path / ".pulumi" / "stacks" / PROJECT / f"{STACK}.json"
+        latest = json.loads(path.read_text())["checkpoint"]["latest"]
+        resources = latest.get("resources", [])
         return [item for item in resources if item["type"].startswith("command:")]
 
     def log(self) -> list[str]:

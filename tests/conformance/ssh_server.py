@@ -129,7 +129,7 @@ class LocalFiles(paramiko.SFTPServerInterface):
 
     def stat(self, path: str) -> paramiko.SFTPAttributes | int:
         try:
-            return paramiko.SFTPAttributes.from_stat(os.stat(path))
+            return paramiko.SFTPAttributes.from_stat(Path(path).stat())
         except OSError as error:
             return paramiko.SFTPServer.convert_errno(error.errno or 0)
 

@@ -37,7 +37,8 @@ def test_an_interrupted_create_leaves_no_process_no_lock_and_no_resource(stack: 
 @pytest.mark.standin_only("it kills the shell alone and waits for what the shell started")
 def test_everything_that_a_command_started_may_clean_up_and_then_ends(stack: Stack) -> None:
     stack.program("""
-        child = "trap 'echo cleaned >> log; exit' TERM; echo under way; while :; do sleep 0.02; done"
+        loop = "while :; do sleep 0.02; done"
+        child = f"trap 'echo cleaned >> log; exit' TERM; echo under way; {loop}"
         stubborn = "trap '' TERM; echo $$ > stubborn; sleep 600"
         local.Command("c", create=f"sh -c '{stubborn}' & sh -c \\"{child}\\"; true")
     """)

@@ -56,28 +56,26 @@ def test_a_command_that_cannot_be_started_fails_with_the_reason(stack: Stack) ->
 
 def test_a_timeout_ends_the_command(stack: Stack) -> None:
     stack.program("""
-        timeouts = pulumi.CustomTimeouts(create="1s")
-        local.Command("c", create="exec sleep 600", opts=pulumi.ResourceOptions(custom_timeouts=timeouts))
+        options = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
+        local.Command("c", create="exec sleep 600", opts=options)
     """)
     result = stack.start_up().result(deadline_seconds=20)
     assert result.exit_code != 0
     assert stack.commands() == []
 
 
-@pytest.mark.parametrize("kind", ["local", "remote"])
-def test_an_unknown_input_is_refused_by_name_before_anything_runs(stack: Stack, kind: str) -> None:
-    stack.program(f"""
-        pulumi.CustomResource("command:{kind}:Command", "c", {{
-            "create": "echo create >> log",
-            "crate": "a typing mistake",
-            "connection": None,
-            "stdout": None,
-            "stderr": None,
-        }})
+def test_an_unknown_input_is_refused_by_name_before_anything_runs(stack: Stack) -> None:
+    stack.program("""
+        for kind in ("local", "remote"):
+            pulumi.CustomResource(f"command:{kind}:Command", kind, {
+                "create": "echo create >> log",
+                f"crate_{kind}": "a typing mistake",
+            })
     """)
     result = stack.try_up()
     assert result.exit_code != 0
-    assert "crate" in result.text
+    assert "crate_local" in result.text
+    assert "crate_remote" in result.text
     assert stack.log() == []
 
 

@@ -6,9 +6,9 @@ import os
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
-from standins.job import Job
-from standins.output import CommandFailed
-from standins.wire import Properties
+from tools.standins.job import Job
+from tools.standins.output import CommandFailed
+from tools.standins.wire import Properties
 
 # The official plugin's waits between two attempts (`sdk/go/common/util/retry`).
 FIRST_WAIT_SECONDS = 0.1

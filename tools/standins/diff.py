@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from standins.wire import SIGNATURE, Properties
+from tools.standins.wire import SIGNATURE, Properties
 
 ADDED = "added"
 DELETED = "deleted"

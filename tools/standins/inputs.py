@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from standins.output import LOGGED
-from standins.wire import ARCHIVE, ASSET, SIGNATURE, Properties, conceal, has_unknown, reveal
+from tools.standins.output import LOGGED
+from tools.standins.wire import ARCHIVE, ASSET, SIGNATURE, Properties, conceal, has_unknown, reveal
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,14 @@ class Kind:
 
     name: str
     accepts: Callable[[Any], bool]
+
+
+def _is_source(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    if value.get(SIGNATURE) == ASSET:
+        return "path" in value or "text" in value
+    return value.get(SIGNATURE) == ARCHIVE and "path" in value
 
 
 TEXT = Kind("a string", lambda value: isinstance(value, str))
@@ -30,14 +38,7 @@ TEXT_MAP = Kind(
 )
 LOGGING = Kind(f"one of {', '.join(LOGGED)}", lambda value: value in LOGGED)
 CONNECTION = Kind("a connection", lambda value: isinstance(value, dict))
-SOURCE = Kind(
-    "a FileAsset, a StringAsset or a FileArchive",
-    lambda value: (
-        isinstance(value, dict)
-        and (value.get(SIGNATURE) == ASSET and ("path" in value or "text" in value))
-        or (value.get(SIGNATURE) == ARCHIVE and "path" in value)
-    ),
-)
+SOURCE = Kind("a FileAsset, a StringAsset or a FileArchive", _is_source)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 
-from standins.cancel import Cancellation
-from standins.protocol import engine_pb2, engine_pb2_grpc
-from standins.serve import connect
+from tools.standins.cancel import Cancellation
+from tools.standins.protocol import engine_pb2, engine_pb2_grpc
+from tools.standins.serve import connect
 
 
 class EngineLog:

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
-from standins import program
-from standins.cancel import Cancellation, Cancelled, stop_group
-from standins.options import UnsupportedOption, program_python
-from standins.protocol import language_pb2, language_pb2_grpc, plugin_pb2
-from standins.serve import engine_address, refuse, serve
-from standins.wire import from_struct
+from tools.standins import program
+from tools.standins.cancel import Cancellation, Cancelled, stop_group
+from tools.standins.options import UnsupportedOption, program_python
+from tools.standins.protocol import language_pb2, language_pb2_grpc, plugin_pb2
+from tools.standins.serve import engine_address, refuse, serve
+from tools.standins.wire import from_struct
 
 
 class ProgramFailed(Exception):

@@ -5,10 +5,10 @@ import signal
 import subprocess
 import threading
 
-from standins.cancel import stop_group
-from standins.job import Job
-from standins.output import STDERR, STDOUT, Capture
-from standins.wire import Properties, reveal
+from tools.standins.cancel import stop_group
+from tools.standins.job import Job
+from tools.standins.output import STDERR, STDOUT, Capture
+from tools.standins.wire import Properties, reveal
 
 SHELL = ["/bin/sh", "-c"]
 
@@ -51,7 +51,8 @@ def previous_env(plain: Properties, previous: Properties) -> dict[str, str]:
 
 def _communicate(process: "subprocess.Popen[bytes]", stdin: str, capture: Capture) -> int:
     """Feed stdin and follow both outputs to their end; return the exit code."""
-    assert process.stdin and process.stdout and process.stderr
+    assert process.stdout
+    assert process.stderr
     threads = [
         capture.follow(STDOUT, process.stdout),
         capture.follow(STDERR, process.stderr),

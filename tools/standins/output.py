@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 
-from standins.wire import Properties, secret_texts
+from tools.standins.wire import Properties, secret_texts
 
 STDOUT = "stdout"
 STDERR = "stderr"

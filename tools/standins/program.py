@@ -104,8 +104,7 @@ def main() -> None:
     try:
         import pulumi  # noqa: F401
     except ImportError as error:
-        print(f"{sys.executable} cannot import pulumi: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(f"{sys.executable} cannot import pulumi: {error}")
     sys.exit(run(arguments))
 
 

@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
-from standins import local
-from standins.cancel import Cancellation, Cancelled
-from standins.diff import ADDED, DELETED, UPDATED, changes
-from standins.inputs import LOCAL_RUN, complete
-from standins.job import EngineLog, Job
-from standins.output import CommandFailed
-from standins.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
-from standins.resources import RESOURCES, Resource
-from standins.serve import engine_address, refuse, serve
-from standins.wire import from_struct, reveal, to_struct
+from tools.standins import local
+from tools.standins.cancel import Cancellation, Cancelled
+from tools.standins.diff import ADDED, DELETED, UPDATED, changes
+from tools.standins.inputs import LOCAL_RUN, complete
+from tools.standins.job import EngineLog, Job
+from tools.standins.output import CommandFailed
+from tools.standins.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
+from tools.standins.resources import RESOURCES, Resource
+from tools.standins.serve import engine_address, refuse, serve
+from tools.standins.wire import from_struct, reveal, to_struct
 
 # The official release whose meaning this follows.
 VERSION = "1.2.1"

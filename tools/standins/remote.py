@@ -4,11 +4,11 @@ import threading
 
 import paramiko
 
-from standins.connection import connect
-from standins.job import Job
-from standins.local import previous_env
-from standins.output import STDERR, STDOUT, Capture, CommandFailed
-from standins.wire import Properties, reveal
+from tools.standins.connection import connect
+from tools.standins.job import Job
+from tools.standins.local import previous_env
+from tools.standins.output import STDERR, STDOUT, Capture, CommandFailed
+from tools.standins.wire import Properties, reveal
 
 NO_EXIT_STATUS = -1
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from standins import inputs as shapes
-from standins import local
-from standins.inputs import Shape
-from standins.job import Job
-from standins.wire import UNKNOWN, Properties, reveal
+from tools.standins import inputs as shapes
+from tools.standins import local
+from tools.standins.inputs import Shape
+from tools.standins.job import Job
+from tools.standins.wire import UNKNOWN, Properties, reveal
 
 COMMAND_OUTPUTS = ("stdout", "stderr")
 
@@ -95,7 +95,7 @@ class CopyToRemote:
 
     def create(self, inputs: Properties, job: Job) -> Properties:
         """Copy."""
-        from standins.transfer import copy
+        from tools.standins.transfer import copy
 
         copy(inputs, job)
         return inputs
@@ -114,7 +114,7 @@ class CopyToRemote:
 
 def run_remote(command: str, inputs: Properties, previous: Properties, job: Job) -> Properties:
     """Run on another machine; imports paramiko only now, which most programs never need."""
-    from standins import remote
+    from tools.standins import remote
 
     return remote.run(command, inputs, previous, job)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, Protocol
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 
 # A cancel must get a thread even while every resource of a large stack runs a command; threads
 # are only created when needed.
@@ -59,7 +59,8 @@ def serve(plugin: Plugin, add_to_server: Callable[[Any, Any], None]) -> NoReturn
     add_to_server(plugin, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    print(port, flush=True)
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
 
     # An engine that was killed sends no signal: its plugin is then a child of somebody else.
     while os.getppid() == engine:

@@ -1,15 +1,15 @@
 """Copy a file, a text or a directory to another machine, as `command:remote:CopyToRemote` does."""
 
-import os
 import posixpath
 import stat
+from pathlib import Path
 
 import paramiko
 
-from standins.connection import connect
-from standins.job import Job
-from standins.output import CommandFailed
-from standins.wire import ASSET, SIGNATURE, Properties, reveal
+from tools.standins.connection import connect
+from tools.standins.job import Job
+from tools.standins.output import CommandFailed
+from tools.standins.wire import ASSET, SIGNATURE, Properties, reveal
 
 
 def copy(inputs: Properties, job: Job) -> None:
@@ -25,10 +25,10 @@ def copy(inputs: Properties, job: Job) -> None:
         with job.stoppable(client.close), client.open_sftp() as sftp:
             if source[SIGNATURE] == ASSET and "text" in source:
                 _copy_text(sftp, source["text"], target)
-            elif os.path.isdir(source["path"]):
-                _copy_into(sftp, source["path"], target)
+            elif Path(source["path"]).is_dir():
+                _copy_tree(sftp, source["path"], target)
             else:
-                _copy_file(sftp, source["path"], target)
+                _copy_file(sftp, Path(source["path"]), target)
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise CommandFailed(f"cannot copy to {target}: {error}") from None
     finally:
@@ -43,23 +43,25 @@ def _copy_text(sftp: paramiko.SFTPClient, text: str, target: str) -> None:
         stream.write(text.encode())
 
 
-def _copy_file(sftp: paramiko.SFTPClient, source: str, target: str) -> None:
+def _copy_file(sftp: paramiko.SFTPClient, source: Path, target: str) -> None:
     if _is_directory(sftp, target):
-        target = posixpath.join(target, os.path.basename(source))
+        target = posixpath.join(target, source.name)
     else:
         _make_directories(sftp, posixpath.dirname(target))
-    sftp.put(source, target)
+    sftp.put(str(source), target)
 
 
-def _copy_into(sftp: paramiko.SFTPClient, source: str, target: str) -> None:
+def _copy_tree(sftp: paramiko.SFTPClient, source: str, target: str) -> None:
+    root = Path(source)
     if not source.endswith("/"):
-        target = posixpath.join(target, os.path.basename(source))
-    for directory, _, files in os.walk(source):
-        relative = os.path.relpath(directory, source)
-        place = posixpath.normpath(posixpath.join(target, relative))
-        _make_directories(sftp, place)
-        for name in files:
-            sftp.put(os.path.join(directory, name), posixpath.join(place, name))
+        target = posixpath.join(target, root.name)
+    _make_directories(sftp, target)
+    for path in sorted(root.rglob("*")):
+        place = posixpath.join(target, path.relative_to(root).as_posix())
+        if path.is_dir():
+            _make_directories(sftp, place)
+        else:
+            sftp.put(str(path), place)
 
 
 def _make_directories(sftp: paramiko.SFTPClient, path: str) -> None:

@@ -9,7 +9,7 @@ Properties = dict[str, Any]
 
 # Signatures from the Pulumi SDKs (`sdk/go/common/resource/sig`): they mark special objects.
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
 ASSET = "c44067f5952c0a294b673a41bacd8c17"
 ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 

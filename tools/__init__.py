@@ -1,0 +1,1 @@
+"""What the project brings along for machines without Pulumi's own tools."""
