@@ -49,10 +49,10 @@ def test_password_refused(answers, verdict):
 
 
 @check("ssh_hardening.root_refused", severity="critical")
-def test_root_refused(effective, target, key_path, verdict):
+def test_root_refused(effective, target, key_path, ssh_config, verdict):
     """root cannot log in, not even with the stack's key."""
     setting = parse_effective(effective["root"].text).get("permitrootlogin", "not told")
-    attempt = try_key(target, "root", key_path)
+    attempt = try_key(target, "root", key_path, ssh_config)
     verdict.judge(
         attempt == "refused" and setting == "no",
         measured=f"login with the stack's key {attempt}; permitrootlogin {setting}",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shlex
 import socket
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,20 @@ import paramiko
 from gpuferry.checking.job import Target
 
 _TIMEOUT_SECONDS = 10
+
+# Runs on the server: joins its stdin and stdout to its own sshd, from a random loopback address.
+_RELAY = """
+import os, random, select, socket
+address, port = os.environ["SSH_CONNECTION"].split()[2:]
+source = ("127.%d.%d.%d" % tuple(random.randrange(1, 255) for _ in range(3)), 0)
+peer = socket.create_connection((address, int(port)), 10, None if ":" in address else source)
+while True:
+    ready, _, _ = select.select([0, peer], [], [], 15)
+    data = os.read(0, 65536) if 0 in ready else peer.recv(65536) if ready else b""
+    if not data:
+        break
+    peer.sendall(data) if 0 in ready else os.write(1, data)
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,9 @@ def knock(target: Target, key_path: Path | None) -> Answers:
     The connection ends with a proper login: sshd counts connections that only fail, and shuts out
     their address for a while (PerSourcePenalties, OpenSSH 9.8 and newer).
     """
-    with _connection(target) as transport:
+    address = (target.address, target.port)
+    sock = socket.create_connection(address, timeout=_TIMEOUT_SECONDS)
+    with sock, _transport(sock) as transport:
         host_key = _shown_key(transport)
         if host_key != target.host_key:
             return Answers(target.user, host_key, ("not asked",), "not sent")
@@ -47,12 +65,14 @@ def knock(target: Target, key_path: Path | None) -> Answers:
         return Answers(target.user, host_key, methods, password)
 
 
-def try_key(target: Target, user: str, key_path: Path | None) -> str:
-    """Try to log in as `user` with the stack's key: `refused` or `accepted`."""
-    if key_path is None:
-        raise ValueError("there is no key to try")
+def try_key(target: Target, user: str, key_path: Path, ssh_config: Path) -> str:
+    """Try to log in as `user` with the stack's key: `refused` or `accepted`.
+
+    The attempt goes through the server itself, so that sshd does not hold it against the
+    controller: after a few refused logins its address would be shut out (see `knock`).
+    """
     key = paramiko.PKey.from_path(key_path)
-    with _connection(target) as transport:
+    with _relay(target, ssh_config) as sock, _transport(sock) as transport:
         if _shown_key(transport) != target.host_key:
             raise WrongHostKey(f"{target.name} shows another host key; no login was tried")
         try:
@@ -63,8 +83,30 @@ def try_key(target: Target, user: str, key_path: Path | None) -> str:
 
 
 @contextlib.contextmanager
-def _connection(target: Target) -> Iterator[paramiko.Transport]:
-    sock = socket.create_connection((target.address, target.port), timeout=_TIMEOUT_SECONDS)
+def _relay(target: Target, ssh_config: Path) -> Iterator[socket.socket]:
+    ours, theirs = socket.socketpair()
+    argv = [
+        "ssh",
+        "-F",
+        str(ssh_config),
+        "-T",
+        target.name,
+        "--",
+        shlex.join(["python3", "-c", _RELAY]),
+    ]
+    with (
+        ours,
+        theirs,
+        subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno()) as client,
+    ):
+        try:
+            yield ours
+        finally:
+            client.kill()
+
+
+@contextlib.contextmanager
+def _transport(sock: socket.socket) -> Iterator[paramiko.Transport]:
     transport = paramiko.Transport(sock)
     try:
         transport.get_security_options().key_types = ("ssh-ed25519",)

@@ -64,6 +64,11 @@ class CheckPlugin:
         """The private key of the server's user, None when the checks run on this machine."""
         return self._job.key_path
 
+    @pytest.fixture(scope="session")
+    def ssh_config(self) -> Path | None:
+        """The OpenSSH configuration that reaches the server, None for this machine."""
+        return self._job.ssh_config
+
     @pytest.fixture
     def verdict(self, request: pytest.FixtureRequest) -> Recorder:
         """Where a check leaves its one verdict."""
