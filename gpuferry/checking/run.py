@@ -28,6 +28,8 @@ from gpuferry.verdict import Verdict
 _ROOT = Path(__file__).resolve().parents[2]
 CHECKS_DIRECTORY = _ROOT / "checks"
 
+_LOGIN = "login with the pinned host key"
+
 # A verdict, or None when the server's checks are over.
 _Event = tuple[Server, Verdict | None]
 
@@ -121,7 +123,14 @@ def _verdicts_of(
         session.run(server, "true", timeout_seconds=30)
     except ServerUnreachable as failure:
         step = f"cure the reason given, then run: ./ferry check {server.name}"
-        yield _fail("server.reachable", server.name, "not reached", str(failure), next_step=step)
+        yield _fail(
+            "server.reachable",
+            server.name,
+            "not reached",
+            str(failure),
+            expected=_LOGIN,
+            next_step=step,
+        )
         return
     yield Verdict(
         id="server.reachable",
@@ -129,7 +138,7 @@ def _verdicts_of(
         status="pass",
         severity="critical",
         measured=f"login in {time.monotonic() - started:.1f} s",
-        expected="login with the pinned host key",
+        expected=_LOGIN,
         evidence=f"{server.user}@{server.address}:{server.port}, {fingerprint(server.host_key)}",
     )
     finished = False
@@ -214,7 +223,13 @@ def _parse(server: Server, expectations: Mapping[str, Mapping[str, Any]]) -> Exp
 
 
 def _fail(
-    identity: str, server: str, measured: str, evidence: str = "", *, next_step: str = ""
+    identity: str,
+    server: str,
+    measured: str,
+    evidence: str = "",
+    *,
+    expected: str = "every selected check gives a verdict",
+    next_step: str = "",
 ) -> Verdict:
     return Verdict(
         id=identity,
@@ -222,7 +237,7 @@ def _fail(
         status="fail",
         severity="critical",
         measured=measured,
-        expected="every selected check gives a verdict",
+        expected=expected,
         evidence=evidence,
         next_step=next_step or f"run again: ./ferry check {server}; if it repeats, report it",
     )
