@@ -18,6 +18,8 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _INNER_INTERFACES = frozenset(("lo", "docker0", "br-*"))
 _ICMP = frozenset(("icmp", "icmpv6", "ipv6-icmp"))
 _DHCP_SERVER_PORTS = frozenset((67, 547))
+# nft shows numbers where /etc/protocols is missing (a minimal system).
+_PROTOCOL_NAMES = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 
 
 @dataclass(frozen=True, order=True)
@@ -115,6 +117,8 @@ def _openings(expressions: list[dict[str, Any]], sets: Mapping[str, list[Any]]) 
     reach = _Reach()
     for match in (e["match"] for e in expressions if "match" in e):
         values = _values(match["right"], sets)
+        if match["left"].get("meta", {}).get("key") == "l4proto":
+            values = [_PROTOCOL_NAMES.get(v, v) if isinstance(v, int) else v for v in values]
         if match["op"] not in ("==", "in"):
             raise _NotUnderstood(f"operator {match['op']}")
         if _is_harmless(match["left"], values):
@@ -140,7 +144,8 @@ class _Reach:
         """Take one match into account."""
         payload, key = left.get("payload", {}), left.get("meta", {}).get("key")
         if payload.get("field") == "dport":
-            self.protocol = payload["protocol"]
+            if payload["protocol"] != "th":  # "transport header": another match names the protocol
+                self.protocol = payload["protocol"]
             self.ports += [port for value in values for port in _ports(value)]
         elif payload.get("field") == "saddr":
             self.sources += [str(n) for value in values for n in _networks(value)]

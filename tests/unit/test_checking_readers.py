@@ -65,6 +65,11 @@ def table(*rules, policy="drop", sets=(), forward=(), published=()):
             [match({"meta": {"key": "l4proto"}}, {"set": ["tcp", "udp"]}), match(DPORT, 9), ACCEPT],
             {"9/tcp from anywhere"},
         ),
+        ([match({"meta": {"key": "l4proto"}}, {"set": [1, 58]}), ACCEPT], set()),
+        (
+            [match({"meta": {"key": "l4proto"}}, 17), match(payload("th", "dport"), 53), ACCEPT],
+            {"53/udp from anywhere"},
+        ),
         ([match(DPORT, 22), DROP], set()),
         ([match({"ct": {"key": "state"}}, ["established", "related"], "in"), ACCEPT], set()),
         ([match({"meta": {"key": "iifname"}}, "lo"), ACCEPT], set()),
