@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +52,48 @@ def run_playbook(
     folder = session.directory / f"run-{os.getpid()}-{playbook.removesuffix('.yml')}"
     folder.mkdir(mode=0o700)
     result = PlayResult()
-    runner = ansible_runner.run(
-        private_data_dir=str(folder),
-        project_dir=str(REPOSITORY / "playbooks"),
-        playbook=str(REPOSITORY / "playbooks" / playbook),
-        inventory=_inventory(servers, variables),
-        envvars=_environment(session),
-        cmdline="--check --diff" if check_only else None,
-        suppress_env_files=True,
-        quiet=True,
-        event_handler=lambda event: _on_event(event, result, say),
-    )
+    with _cancellable() as cancelled:
+        runner = ansible_runner.run(
+            private_data_dir=str(folder),
+            project_dir=str(REPOSITORY / "playbooks"),
+            playbook=str(REPOSITORY / "playbooks" / playbook),
+            inventory=_inventory(servers, variables),
+            envvars=_environment(session),
+            cmdline="--check --diff" if check_only else None,
+            suppress_env_files=True,
+            quiet=True,
+            event_handler=lambda event: _on_event(event, result, say),
+            cancel_callback=cancelled.is_set,
+        )
     _judge(runner, servers, result)
     return result
+
+
+@contextlib.contextmanager
+def _cancellable() -> Iterator[threading.Event]:
+    """Turn signals into an event that ansible-runner polls, so that it ends Ansible first.
+
+    Afterwards the signal takes its ordinary course. Only the main thread can do this; elsewhere
+    the caller ends the process.
+    """
+    cancelled = threading.Event()
+    caught: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        caught.append(number)
+        cancelled.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield cancelled
+        return
+    before = {n: signal.signal(n, note) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield cancelled
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if caught:
+            os.kill(os.getpid(), caught[0])
 
 
 def _inventory(

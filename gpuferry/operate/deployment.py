@@ -14,9 +14,22 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.errors import SpecError, StepFailed
 from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_console
 from gpuferry.operate.display import Progress
+from gpuferry.paths import local_dir
 from gpuferry.prepare import docker_engine, prerequisites
 from gpuferry.spec import Spec
 from gpuferry.verdict import Verdict
+
+
+def checked_spec(project: Project) -> Spec:
+    """The stack's configuration, with what only this machine can refuse refused as well."""
+    spec = project.spec()
+    if spec.provider == "local":
+        from gpuferry.nodes.local import capacity
+
+        refusal = capacity.refusal(spec.servers, capacity.measure(local_dir(project.stack)))
+        if refusal:
+            raise SpecError(f"{project.stack_file.name}: {refusal}")
+    return spec
 
 
 def open_stack(project: Project, spec: Spec | None, take_over: bool = False) -> Pulumi:
@@ -30,7 +43,7 @@ def open_stack(project: Project, spec: Spec | None, take_over: bool = False) -> 
 
 def up(project: Project, *, as_json: bool, take_over: bool) -> None:
     """Deploy the stack; prints verdicts and where to go next."""
-    spec = project.spec()
+    spec = checked_spec(project)
     started = time.monotonic()
     pulumi = open_stack(project, spec, take_over)
     with Progress() as progress:
@@ -106,7 +119,7 @@ def _report(
 
 def preview(project: Project, *, as_json: bool) -> None:
     """Say what `up` would change."""
-    spec = project.spec()
+    spec = checked_spec(project)
     pulumi = open_stack(project, spec)
     if not pulumi.exists():
         if not as_json:
@@ -181,7 +194,7 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     """Replace one server's system; address, host key and data disk stay."""
     from gpuferry.operate.servers import select
 
-    spec = project.spec()
+    spec = checked_spec(project)
     if spec.provider == "ssh":
         raise SpecError(
             f"{name} is a rented server: reinstall it with its provider, put the new host key into "

@@ -46,7 +46,7 @@ def resize(
     try:
         for path, value in changes:
             pulumi.set_config(path, value)
-        project.spec()
+        deployment.checked_spec(project)
     except Exception:
         project.stack_file.write_bytes(before)
         raise

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuferry.errors import StepFailed
-from gpuferry.nodes.local.docker import LABEL_ROOT, LABEL_STACK, docker, inspect
+from gpuferry.nodes.local.docker import LABEL_ROOT, LABEL_STACK, docker, inspect, labelled
 from gpuferry.paths import data_dir, local_dir
 
 # A corner of 10/8 that neither Docker's defaults nor common office networks use.
@@ -70,8 +70,14 @@ def _create_free(stack: str) -> None:
 
 
 def delete(stack: str) -> None:
-    """Remove the network; nothing happens when it is gone already."""
+    """Remove the network; nothing happens when it is gone already.
+
+    Containers that are still on it were half-made by an interrupted run, so no record of them
+    exists elsewhere: whatever was recorded has been removed before its network.
+    """
     if inspect("network", name(stack)) is not None:
+        for container in labelled("container", stack):
+            docker("container", "rm", "--force", container)
         docker("network", "rm", name(stack))
 
 

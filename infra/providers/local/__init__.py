@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pulumi
 
+from gpuferry.errors import SpecError
+from gpuferry.nodes.local import capacity
+from gpuferry.paths import local_dir
 from gpuferry.spec import Spec
 from gpuferry.spec.model import FirewallSpec, ObjectStoreSpec, ServerSpec
 from infra.providers.base import Outputs
@@ -18,6 +21,9 @@ class LocalProvider:
         self._spec = spec
         self._keys = keys
         self._store: Step | None = None
+        refusal = capacity.refusal(spec.servers, capacity.measure(local_dir(stack)))
+        if refusal:
+            raise SpecError(refusal)
 
     def network(self, firewall: FirewallSpec, opts: pulumi.ResourceOptions) -> Outputs:
         """A Docker network; only this machine and the stack's own servers are on it."""

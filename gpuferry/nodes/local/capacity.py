@@ -1,0 +1,53 @@
+"""Whether this machine can carry the local servers that a stack declares."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuferry.spec.model import ServerSpec
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What this machine has."""
+
+    cpus: int
+    memory_gib: float
+    disk_gib: float
+
+
+def measure(folder: Path) -> Capacity:
+    """CPUs and memory of this machine, free space where local disks are kept."""
+    there = next(path for path in [folder, *folder.parents] if path.exists())
+    return Capacity(
+        cpus=len(os.sched_getaffinity(0)),
+        memory_gib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30),
+        disk_gib=shutil.disk_usage(there).free / (1 << 30),
+    )
+
+
+def refusal(servers: list[ServerSpec], has: Capacity) -> str | None:
+    """Why these servers cannot run here, or None.
+
+    CPUs are shared, so each server may have all of them; memory and disks add up, except that
+    disks are sparse: only one that is larger than the free space by itself is refused.
+    """
+    for index, server in enumerate(servers):
+        where = f"gpuferry:servers[{index}] ({server.name})"
+        if server.cpus > has.cpus:
+            return f"{where}.cpus: {server.cpus:g}, but this machine has {has.cpus}."
+        if server.data_disk_gib > has.disk_gib:
+            return (
+                f"{where}.data_disk_gib: {server.data_disk_gib}, but this machine has "
+                f"{has.disk_gib:.0f} GiB of free disk."
+            )
+    total = sum(server.memory_gib for server in servers)
+    if total > has.memory_gib:
+        return (
+            f"gpuferry:servers: {total:g} GiB of memory in all, but this machine has "
+            f"{has.memory_gib:.0f} GiB; declare fewer or smaller servers."
+        )
+    return None
