@@ -10,6 +10,7 @@ import pulumi
 from pulumi_command import local
 
 T = TypeVar("T")
+_SECRET = ["stdout", "stderr"]
 
 
 def secret(value: pulumi.Output[T]) -> pulumi.Output[T]:
@@ -45,7 +46,15 @@ class Step:
             stdin=pulumi.Output.json_dumps(dict(inputs)),
             triggers=triggers,
             logging=local.Logging.STDERR,
-            opts=opts,
+            opts=pulumi.ResourceOptions.merge(
+                opts,
+                pulumi.ResourceOptions(
+                    # Two of the same thing cannot stand beside each other (name, address, disk).
+                    delete_before_replace=deletes or None,
+                    # What makes keys has no secret input to tell that its output is one.
+                    additional_secret_outputs=_SECRET if keeps else None,
+                ),
+            ),
         )
 
     @property
@@ -71,7 +80,9 @@ class Record:
             update="cat",
             stdin=pulumi.Output.json_dumps(document),
             logging=local.Logging.NONE,
-            opts=opts,
+            opts=pulumi.ResourceOptions.merge(
+                opts, pulumi.ResourceOptions(additional_secret_outputs=_SECRET)
+            ),
         )
 
     @property

@@ -18,14 +18,13 @@ class PackageSources:
     security: str | None
 
 
-def cgroup_arguments(image: str, root: Path = Path("/")) -> list[str]:
+def cgroup_arguments(root: Path = Path("/")) -> list[str]:
     """Docker options that give a container's systemd a cgroup tree it can use.
 
-    systemd 257 (Debian 13) needs the unified tree; on a host with the hybrid layout it is at
-    /sys/fs/cgroup/unified. systemd 252 (Debian 12) works with the layout the host has.
+    systemd 257 (Debian 13) needs the unified tree, and so does a Docker engine inside the
+    container; on a host with the hybrid layout that tree is at /sys/fs/cgroup/unified.
     """
-    hybrid = (root / "sys/fs/cgroup/unified").is_dir()
-    if hybrid and image != "debian-12":
+    if (root / "sys/fs/cgroup/unified").is_dir():
         return ["--cgroupns=host", "-v", "/sys/fs/cgroup/unified:/sys/fs/cgroup:rw"]
     return ["--cgroupns=private", "-v", "/sys/fs/cgroup:/sys/fs/cgroup:rw"]
 

@@ -114,7 +114,7 @@ def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:
         *("--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN", "--cap-add", "SYS_PTRACE"),
         *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"),
         *("--tmpfs", "/run", "--tmpfs", "/tmp:exec", "--stop-signal", "SIGRTMIN+3"),
-        *host.cgroup_arguments(args.image),
+        *host.cgroup_arguments(),
         *("-v", f"{name}-docker:/var/lib/docker"),
         *("-v", f"{disk.mount_path(args.stack, args.name)}:/data"),
         *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),

@@ -66,9 +66,7 @@ class LocalProvider:
             },
             deletes=True,
             triggers=[server.image, host_public_key],
-            opts=pulumi.ResourceOptions.merge(
-                opts, pulumi.ResourceOptions(delete_before_replace=True)
-            ),
+            opts=opts,
         )
         return machine.public
 
