@@ -52,7 +52,6 @@ def test_everything_that_a_command_started_may_clean_up_and_then_ends(stack: Sta
     wait_until(lambda: not is_alive(pid), f"the end of process {pid}")
 
 
-@pytest.mark.standin_only("its plugin is then left to itself")
 def test_commands_end_when_the_engine_is_killed(stack: Stack) -> None:
     stack.program(f"""
         local.Command("c", create={RUNS_FOR_EVER!r})

@@ -1,5 +1,7 @@
 """How a program is run: its arguments, its configuration, its failures."""
 
+import pytest
+
 from .engine import Stack
 
 
@@ -74,3 +76,24 @@ def test_a_program_error_does_not_lose_what_was_created(stack: Stack) -> None:
     assert result.exit_code != 0
     assert "ValueError: afterwards" in result.text
     assert len(stack.commands()) == 1
+
+
+@pytest.mark.standin_only("it makes the environment, or has more toolchains")
+@pytest.mark.parametrize(
+    ("option", "refusal"),
+    [
+        ("virtualenv: missing", "there is no"),
+        ("toolchain: poetry", "toolchain: poetry is not supported"),
+        ("typechecker: mypy", "typechecker is not supported"),
+    ],
+)
+def test_a_runtime_option_that_cannot_be_met_is_refused(
+    stack: Stack, option: str, refusal: str
+) -> None:
+    project = f"name: conformance\nruntime: {{name: python, options: {{{option}}}}}\n"
+    (stack.path / "Pulumi.yaml").write_text(project)
+    stack.program("")
+    result = stack.try_up()
+    assert result.exit_code != 0
+    assert refusal in result.text
+    assert "Traceback" not in result.text

@@ -173,3 +173,15 @@ def test_files_texts_and_trees_are_copied_and_copied_again_when_they_change(
     assert stack.up(CONTENT="second", **environment).changes == {}
     stack.destroy()
     assert (target / "file").read_text() == "second"
+
+
+def test_a_server_that_does_not_exist_yet_can_be_previewed(stack: Stack) -> None:
+    stack.program("""
+        machine = local.Command("machine", create="echo address")
+        connection = remote.ConnectionArgs(host=machine.stdout, host_key=machine.stdout)
+        remote.Command("c", connection=connection, create=machine.stdout)
+        remote.CopyToRemote(
+            "d", connection=connection, source=pulumi.StringAsset("x"), remote_path=machine.stdout
+        )
+    """)
+    assert "4 to create" in stack.preview().text

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 
-from tools.standins.wire import Properties, secret_texts
+from tools.standins.wire import Properties, conceal, reveal, secret_texts
 
 STDOUT = "stdout"
 STDERR = "stderr"
@@ -17,6 +17,9 @@ LOGGED = {
 }
 
 REDACTED = "[secret]"
+
+# A connection is secret as a whole, but an error may well name the host and the user.
+CONNECTION_SECRETS = ("password", "privateKey", "privateKeyPassword")
 
 
 class CommandFailed(Exception):
@@ -63,8 +66,11 @@ class Capture:
 
 def redact(text: str, inputs: Properties) -> str:
     """Blank every secret input in a text, also where only one of its lines is quoted."""
+    connection = reveal(inputs.get("connection", {}))
+    credentials = [conceal(connection[name]) for name in CONNECTION_SECRETS if name in connection]
+    others = [value for name, value in inputs.items() if name != "connection"]
     pieces: set[str] = set()
-    for secret in secret_texts(inputs):
+    for secret in secret_texts([*credentials, *others]):
         pieces.update((secret, repr(secret)[1:-1], *secret.splitlines()))
     for piece in sorted(pieces, key=len, reverse=True):
         if piece.strip():

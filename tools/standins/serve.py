@@ -50,9 +50,13 @@ def refuse(context: Any, reason: str) -> NoReturn:
 
 def serve(plugin: Plugin, add_to_server: Callable[[Any, Any], None]) -> NoReturn:
     """Serve until the engine asks the plugin to end (SIGINT), or is itself gone; then exit."""
+    # A signal may reach one of gRPC's threads, and Python's handler then waits for the main one;
+    # the wake-up pipe is written to at once, whichever thread it was.
     wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: os.write(wake_write, b"!"))
+        signal.signal(number, lambda *_: None)
     engine = os.getppid()
 
     server = grpc.server(ThreadPoolExecutor(MAX_THREADS), options=UNLIMITED_MESSAGES)
