@@ -130,22 +130,24 @@ def _installed() -> Path:
 
 
 def _version(path: Path) -> str | None:
+    """The engine's version, or None when it does not run or is too old."""
     try:
-        out = subprocess.run(
+        done = subprocess.run(
             [str(path), "version"],
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
             env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
-        ).stdout
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r"v?(\d+)\.(\d+)\.\d+", out)
-    if match and (int(match[1]), int(match[2])) >= MINIMUM:
-        return out.strip()
-    # The engine built from the module has no release version stamped in.
-    return "v3 (built)" if path == binaries.path("pulumi") else None
+    if done.returncode != 0:
+        return None
+    match = re.search(r"v?(\d+)\.(\d+)\.\d+", done.stdout)
+    if match is None:
+        return "no version stamped in"  # as in every engine built from the Go module
+    return done.stdout.strip() if (int(match[1]), int(match[2])) >= MINIMUM else None
 
 
 def _install(say: Callable[[str], None]) -> bool:
