@@ -48,8 +48,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "firewall_open_ports": _ports(server),
         "docker_source": spec.docker.source,
         "docker_daemon_options": spec.docker.daemon_options,
-        "resize_memory_gib": 0,
-        "resize_data_disk_gib": 0,
+        **_size(spec, server),
     }
 
 
@@ -67,6 +66,13 @@ def expectations(spec: Spec, server: ServerSpec, user: str, facts: StackFacts) -
         "roles": ROLES,
         "kind": server.kind if spec.provider == "local" else "server",
     }
+
+
+def _size(spec: Spec, server: ServerSpec) -> dict[str, Any]:
+    """The declared size; a rented server has the size it has."""
+    keys = ("cpus", "memory_gib", "data_disk_gib")
+    declared = spec.provider != "ssh"
+    return {f"resize_{key}": getattr(server, key) if declared else 0 for key in keys}
 
 
 def _ssh_port(server: ServerSpec) -> int:

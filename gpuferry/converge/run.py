@@ -56,11 +56,12 @@ def converge(
         findings = _each(entries, lambda entry: _probe_first(session, entry, say))
         todo = {
             name: _roles(entry)
-            if full or playbook != "site.yml"
+            if full
             else [role for role in _roles(entry) if role in findings[name].broken]
             for name, entry in by_name.items()
         }
-        playing = [entry for entry in entries if todo[entry.server.name]]
+        # Other playbooks than site.yml do more than play roles.
+        playing = [e for e in entries if todo[e.server.name] or playbook != "site.yml"]
         result = PlayResult()
         if playing:
             result = run_playbook(

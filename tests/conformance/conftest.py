@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if ENGINE is None:
             reason = "no pulumi on PATH; set GPUFERRY_PULUMI to the engine's program"
             item.add_marker(pytest.mark.skip(reason=reason))
-        marker = None
+        marker = item.get_closest_marker("standin_only")
         if marker and PLUGINS != STANDINS:
             item.add_marker(pytest.mark.skip(reason=f"stand-in only: {marker.args[0]}"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
@@ -19,8 +18,8 @@ import yaml
 from gpuferry.nodes.local import survey
 from gpuferry.nodes.local.docker import docker
 from gpuferry.paths import REPOSITORY
+from tests.support.node import sweep_dead_runs
 
-_STACK = re.compile(r"e(\d+)-\d+")
 _SECONDS = 600
 
 
@@ -126,10 +125,7 @@ NewStack = Callable[[], Stack]
 @pytest.fixture(scope="session", autouse=True)
 def _swept() -> None:
     """Remove what killed test runs left."""
-    for stack in set(docker("ps", "-a", "--format", '{{.Label "gpuferry.stack"}}').split()):
-        owner = _STACK.fullmatch(stack)
-        if owner and not Path(f"/proc/{owner[1]}").exists():
-            survey.sweep(stack)
+    sweep_dead_runs()
 
 
 @pytest.fixture(scope="module")

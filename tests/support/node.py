@@ -1,0 +1,144 @@
+"""Real local nodes, made by the product's own provider.
+
+A node belongs to a stack named after the process that made it, so that what a killed run left
+can be told from what a live one uses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuferry import keys
+from gpuferry.converge.play import PlayResult, run_playbook
+from gpuferry.inventory import Entry
+from gpuferry.nodes.local import disk, machine, network, survey
+from gpuferry.nodes.local.docker import docker
+from gpuferry.nodes.server import Server
+from gpuferry.nodes.session import SshSession, wait_for_ssh
+
+_STACK = re.compile(r"[teb](\d+)-\d+")
+ROLES = ["base", "ssh_hardening", "firewall", "docker"]
+
+
+@dataclass
+class Node:
+    """One real node and what tests do with it."""
+
+    server: Server
+    session: SshSession
+    network: dict[str, str]
+    said: list[str] = field(default_factory=list)
+
+    def run(self, script: str, timeout_seconds: float = 120) -> str:
+        """Run a script as root; returns stdout, fails on another exit code than 0."""
+        done = self.session.run(
+            self.server,
+            ["sudo", "-n", "bash", "-euo", "pipefail", "-s"],
+            stdin=script.encode(),
+            timeout_seconds=timeout_seconds,
+        )
+        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        assert done.returncode == 0, f"exit {done.returncode}\n{out}\n{err}"
+        return out
+
+    def variables(self, *roles: str, **variables: Any) -> dict[str, Any]:
+        """Role variables that keep this machine's way in open."""
+        return {
+            "ferry_roles": list(roles or ROLES),
+            "firewall_ssh_from": [self.network["subnet4"], self.network["subnet6"]],
+            **variables,
+        }
+
+    def entry(self, **variables: Any) -> Entry:
+        """The node as the inventory of a stack would give it."""
+        return Entry(
+            server=self.server,
+            ssh_wait_seconds=60,
+            variables=self.variables(**variables),
+            expectations={},
+        )
+
+    def play(
+        self, *roles: str, check_only: bool = False, playbook: str = "site.yml", **variables: Any
+    ) -> PlayResult:
+        """Play roles."""
+        return run_playbook(
+            playbook,
+            [self.server],
+            {self.server.name: self.variables(*roles, **variables)},
+            self.session,
+            check_only=check_only,
+            say=self.said.append,
+        )
+
+    def changed(self, *roles: str, **variables: Any) -> int:
+        """Number of changed tasks of a play."""
+        return self.play(*roles, **variables).changed(self.server.name)
+
+    def restart(self) -> None:
+        """Restart the node, as a reboot would."""
+        machine.stop(self.stack, self.server.name)
+        machine.start(self.stack, self.server.name)
+        wait_for_ssh(self.server, 60)
+
+    @property
+    def stack(self) -> str:
+        """The stack that owns the node."""
+        return self.network["stack"]
+
+
+class NodeMaker:
+    """Makes nodes, and removes them all."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._nodes: list[Node] = []
+        self._stacks: list[str] = []
+
+    def __call__(self, image: str = "debian-13", name: str = "node") -> Node:
+        """Make a bare node; `image` is debian-13 or debian-12."""
+        stack = f"{self._mark}{os.getpid()}-{len(self._stacks) + 1}"
+        self._stacks.append(stack)
+        facts = network.create(stack)
+        host, deploy = keys.ssh_key_pair(""), keys.ssh_key_pair("test")
+        args = machine.MachineArgs(
+            stack=stack,
+            name=name,
+            image=image,
+            cpus=2,
+            memory_gib=2,
+            host_number=disk.create(stack, name, 1)["host_number"],
+            subnet4=facts["subnet4"],
+            subnet6=facts["subnet6"],
+            host_private_key=host["private"],
+            host_public_key=host["public"],
+            authorized_key=deploy["public"],
+        )
+        made = machine.create(args, lambda text: None)
+        server = Server(name=name, private_key=deploy["private"], **made)
+        wait_for_ssh(server, 60)
+        session = SshSession([server])
+        session.__enter__()
+        self._nodes.append(Node(server, session, {**facts, "stack": stack}))
+        return self._nodes[-1]
+
+    def remove_all(self) -> None:
+        """Remove every node that was made, also half-made ones."""
+        for node in self._nodes:
+            node.session.__exit__(None, None, None)
+        for stack in self._stacks:
+            survey.sweep(stack)
+
+
+def sweep_dead_runs() -> None:
+    """Remove what killed test runs left."""
+    labels = docker("ps", "-a", "--format", '{{.Label "gpuferry.stack"}}').split()
+    labels += docker("network", "ls", "--format", '{{.Label "gpuferry.stack"}}').split()
+    for stack in set(labels):
+        owner = _STACK.fullmatch(stack)
+        if owner and not Path(f"/proc/{owner[1]}").exists():
+            survey.sweep(stack)
