@@ -39,8 +39,9 @@ def status():
     except ValueError:
         done = subprocess.run(["cloud-init", "status", "--long"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               stdin=subprocess.DEVNULL)
-        fields = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
-        answer = {"status": fields.get("status", "error").strip(), "errors": [fields.get("detail", done.stderr).strip()]}
+        word = next((line.split(":", 1)[1].strip() for line in done.stdout.splitlines() if line.startswith("status:")), "error")
+        detail = done.stdout.partition("detail:")[2] or done.stderr
+        answer = {"status": word, "errors": [" ".join(detail.split())]}
     word = answer.get("status", "error")
     recoverable = [f"{level}: {text}" for level, texts in (answer.get("recoverable_errors") or {}).items() for text in texts]
     errors = [str(error) for error in answer.get("errors") or []]
