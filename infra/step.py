@@ -37,7 +37,8 @@ class Step:
         triggers: list[pulumi.Input[Any]] | None = None,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        run = f"python3 -m gpuferry.steps {noun}"
+        # `exec`, so that a cancelled step is the process that gets the signal, not a shell around it.
+        run = f"exec python3 -m gpuferry.steps {noun}"
         self.resource = local.Command(
             name,
             create=f"{run} create",

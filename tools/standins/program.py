@@ -105,7 +105,14 @@ def main() -> None:
         import pulumi  # noqa: F401
     except ImportError as error:
         sys.exit(f"{sys.executable} cannot import pulumi: {error}")
-    sys.exit(run(arguments))
+    try:
+        code = run(arguments)
+    except SystemExit as error:  # raised by the SDK, too, when the engine goes away
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # What the end left unfinished must not run, and complain, while the interpreter is torn down.
+    os._exit(code)
 
 
 if __name__ == "__main__":
