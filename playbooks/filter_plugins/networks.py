@@ -14,7 +14,10 @@ def in_networks(address: str, networks: list[str]) -> bool:
 def of_family(networks: list[str], version: int) -> list[str]:
     """The CIDRs of one IP version, without overlaps, which nftables refuses in a set."""
     found = [ipaddress.ip_network(network, strict=False) for network in networks]
-    return [str(network) for network in ipaddress.collapse_addresses(n for n in found if n.version == version)]
+    return [
+        str(network)
+        for network in ipaddress.collapse_addresses(n for n in found if n.version == version)
+    ]
 
 
 def bad_networks(networks: list[str]) -> list[str]:
@@ -32,4 +35,5 @@ class FilterModule:
     """What Ansible looks for in this file."""
 
     def filters(self):
+        """Return the filters by name."""
         return {"in_networks": in_networks, "of_family": of_family, "bad_networks": bad_networks}

@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
-import grp
 import os
-import pwd
 import shlex
 import shutil
-import stat
 import subprocess
-import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.file_state import Entry, Refused, put
 
 DOCUMENTATION = r"""
 module: apply_files
@@ -27,23 +23,25 @@ description:
     file is put back as it was.
 options:
   files:
-    description: Each has a C(path) and one of C(content), C(lines), C(link), C(directory), C(absent).
+    description: >
+      Each has a C(path) and one of C(content), C(lines), C(link), C(directory), C(absent).
     type: list
     elements: dict
   apply:
     description: >
-      Commands that bring files into force. Each runs when one of C(paths) changed in this call, or when its
-      C(unless) (a read-only command) does not hold; afterwards C(unless) has to hold.
+      Commands that bring files into force. Each runs when one of C(paths) changed in this call,
+      or when its C(unless) (a read-only command) does not hold; afterwards C(unless) has to hold.
     type: list
     elements: dict
   verify:
-    description: Read-only commands whose output must hold C(lines), run on every call before C(apply).
+    description: >
+      Read-only commands whose output must hold C(lines), run on every call before C(apply).
     type: list
     elements: dict
   rollback:
     description: >
-      A timer on the server that puts the files back and runs C(commands) unless the caller stops it. Armed
-      before the first write; C(unconfirmed) in the result says that it is pending.
+      A timer on the server that puts the files back and runs C(commands) unless the caller stops
+      it. Armed before the first write; C(unconfirmed) in the result says that it is pending.
     type: dict
 author: [gpuferry]
 """
@@ -52,139 +50,22 @@ STATE_DIRECTORY = "/var/lib/gpuferry/rollback"
 SETTLE_SECONDS = 10
 
 
-class Refused(Exception):
-    """The server is as it was; the message says why."""
-
-
-class Entry:
-    """One path with the state it has and the state it shall have."""
-
-    def __init__(self, raw, check_mode):
-        self.raw = raw
-        self.path = raw["path"]
-        self.mode = int(raw["mode"] or ("0755" if raw["directory"] else "0644"), 8)
-        self.owner_known = True
-        try:
-            self.uid = pwd.getpwnam(raw["owner"]).pw_uid
-            self.gid = grp.getgrnam(raw["group"]).gr_gid if raw["group"] else pwd.getpwnam(raw["owner"]).pw_gid
-        except KeyError:
-            if not check_mode:
-                raise Refused(f"{self.path}: no user {raw['owner']} or group {raw['group']} on this server")
-            self.uid = self.gid = -1
-            self.owner_known = False
-        parent = os.path.dirname(self.path)
-        # Root writing below a directory that a user controls must not follow that user's links.
-        if self.uid > 0 and os.path.islink(parent):
-            raise Refused(f"{parent} is a symbolic link; replace it with a directory, then run again")
-        self.before = self._read()
-        self.after = self._want()
-
-    def _read(self):
-        try:
-            info = os.lstat(self.path)
-        except OSError:
-            return None
-        if stat.S_ISLNK(info.st_mode) and self.raw["link"] is None and not self.raw["absent"]:
-            # A link is another way of having the file (/etc/default/locale on Debian 13).
-            self.path = os.path.realpath(self.path)
-            return self._read()
-        if stat.S_ISLNK(info.st_mode):
-            return ("link", os.readlink(self.path), None, None, None)
-        meta = (stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
-        if stat.S_ISDIR(info.st_mode):
-            return ("directory", None, *meta)
-        with open(self.path, "rb") as handle:
-            return ("file", handle.read(), *meta)
-
-    def _want(self):
-        meta = (self.mode, self.uid, self.gid)
-        if self.raw["absent"]:
-            return None
-        if self.raw["link"] is not None:
-            return ("link", self.raw["link"], None, None, None)
-        if self.raw["directory"]:
-            return ("directory", None, *meta)
-        if self.raw["lines"] is not None:
-            old = self.before[1].decode("utf-8", "replace") if self.before else ""
-            missing = [line for line in self.raw["lines"] if line not in old.splitlines()]
-            joint = "" if not old or old.endswith("\n") else "\n"
-            return ("file", (old + joint + "".join(f"{line}\n" for line in missing)).encode(), *meta)
-        return ("file", (self.raw["content"] or "").encode(), *meta)
-
-    @property
-    def changed(self):
-        return self.before != self.after
-
-    def diff(self):
-        def text(state):
-            if not state or state[0] == "directory":
-                return ""
-            return state[1] if state[0] == "link" else state[1].decode("utf-8", "replace")
-
-        def meta(state):
-            return f"{self.path} ({'absent' if not state else state[0]}{'' if not state or state[2] is None else f' {state[2]:04o}'})"
-
-        body = difflib.unified_diff(
-            text(self.before).splitlines(True), text(self.after).splitlines(True), meta(self.before), meta(self.after)
-        )
-        return {"prepared": "".join(body) or f"--- {meta(self.before)}\n+++ {meta(self.after)}\n"}
-
-    def candidate(self):
-        """The wanted content as a private file beside nothing else, for C(validate)."""
-        handle = tempfile.NamedTemporaryFile(prefix="gpuferry-", suffix=os.path.basename(self.path))
-        handle.write(self.after[1])
-        handle.flush()
-        return handle
-
-
-def put(path, state):
-    """Make `path` be `state`, atomically where the file system allows it."""
-    if state is None:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.unlink(path)
-        return
-    kind, content, mode, uid, gid = state
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    if kind == "directory":
-        os.makedirs(path, exist_ok=True)
-        os.chown(path, uid, gid)
-        os.chmod(path, mode)
-        return
-    if kind == "link":
-        temporary = f"{path}.gpuferry"
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-        os.symlink(content, temporary)
-        os.rename(temporary, path)
-        return
-    descriptor, temporary = tempfile.mkstemp(prefix=".gpuferry-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(content)
-            os.fchown(handle.fileno(), uid, gid)
-            os.fchmod(handle.fileno(), mode)
-            handle.flush()
-            os.fsync(handle.fileno())
-        try:
-            os.rename(temporary, path)
-        except OSError:
-            # Container engines bind-mount some files (/etc/hostname): those can only be rewritten.
-            with open(path, "wb") as handle:
-                handle.write(content)
-            os.chmod(path, mode)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
 def run(argv):
     """Exit status and output of a command; a missing program is status 127."""
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    environment = {
+        **os.environ,
+        "LC_ALL": "C.UTF-8",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    }
     try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-                              stdin=subprocess.DEVNULL, timeout=300)
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+        )
     except FileNotFoundError:
         return 127, "", f"{argv[0]} is not installed"
     except subprocess.TimeoutExpired:
@@ -205,9 +86,14 @@ def unmet(condition):
             seen = [entry for entry in have if entry.split("=")[0].split()[:1] == [key]]
             if not seen and condition["ignore_missing"]:
                 continue
-            return f"{asked} says `{'; '.join(seen) or 'nothing about ' + key}` where `{line}` is wanted"
+            said = "; ".join(seen) or f"nothing about {key}"
+            return f"{asked} says `{said}` where `{line}` is wanted"
     for line in have if condition["only"] else []:
-        if line.split()[:1] and line.split()[0] in condition["only"] and line not in (condition["lines"] or []):
+        if (
+            line.split()[:1]
+            and line.split()[0] in condition["only"]
+            and line not in (condition["lines"] or [])
+        ):
             return f"{asked} says `{line}`, which is not declared"
     if condition["same_as"]:
         code, other, err = run(condition["same_as"])
@@ -226,17 +112,22 @@ class Rollback:
         self.directory = os.path.join(STATE_DIRECTORY, self.unit)
 
     def pending(self):
+        """Whether the timer runs."""
         return run(["systemctl", "is-active", "--quiet", f"{self.unit}.timer"])[0] == 0
 
     def arm(self, entries):
-        # The copies of an earlier change that nobody confirmed are the last known good state: they stay.
+        """Copy what the entries are now, and start the timer."""
+        # The copies of an earlier change that nobody confirmed are the last good state: they stay.
         if self.pending():
             self.disarm(keep=True)
         else:
             shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         script = os.path.join(self.directory, "restore")
-        known = open(script).read().splitlines() if os.path.exists(script) else ["#!/bin/sh"]
+        known = ["#!/bin/sh"]
+        if os.path.exists(script):
+            with open(script, encoding="utf-8") as handle:
+                known = handle.read().splitlines()
         known = [line for line in known if not line.endswith("# command")]
         for entry in entries:
             marker = f"# {entry.path}"
@@ -247,21 +138,35 @@ class Rollback:
             else:
                 copy = os.path.join(self.directory, str(len(known)))
                 put(copy, entry.before)
-                known.append(f"cp -a --remove-destination {copy} {shlex.quote(entry.path)} {marker}")
+                known.append(
+                    f"cp -a --remove-destination {copy} {shlex.quote(entry.path)} {marker}"
+                )
         known += [f"{shlex.join(command)} # command" for command in self.commands]
         put(script, ("file", ("\n".join(known) + "\n").encode(), 0o700, 0, 0))
         run(["systemctl", "reset-failed", f"{self.unit}.service"])
-        code, _, err = run(["systemd-run", f"--unit={self.unit}", f"--on-active={self.seconds}s",
-                            "--timer-property=AccuracySec=1s", "/bin/sh", script])
+        code, _, err = run(
+            [
+                "systemd-run",
+                f"--unit={self.unit}",
+                f"--on-active={self.seconds}s",
+                "--timer-property=AccuracySec=1s",
+                "/bin/sh",
+                script,
+            ]
+        )
         if code != 0:
-            raise Refused(f"no timed rollback could be armed, so nothing was changed: {err.strip()}")
+            raise Refused(
+                f"no timed rollback could be armed, so nothing was changed: {err.strip()}"
+            )
 
     def disarm(self, keep=False):
+        """Stop the timer; `keep` keeps the copies."""
         run(["systemctl", "stop", f"{self.unit}.timer"])
         if not keep:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def undo(self):
+        """Do now what the timer would do."""
         run(["/bin/sh", os.path.join(self.directory, "restore")])
         self.disarm()
 
@@ -275,9 +180,14 @@ def validate(entries):
     for entry in entries:
         if entry.raw["validate"] and entry.after and entry.after[0] == "file":
             with entry.candidate() as handle:
-                code, out, err = run([handle.name if word == "%s" else word for word in entry.raw["validate"]])
+                code, out, err = run(
+                    [handle.name if word == "%s" else word for word in entry.raw["validate"]]
+                )
             if code != 0:
-                raise Refused(f"{entry.path} would not be accepted, so nothing was changed: {(err or out).strip()[-800:]}")
+                reason = (err or out).strip()[-800:]
+                raise Refused(
+                    f"{entry.path} would not be accepted, so nothing was changed: {reason}"
+                )
 
 
 def due(steps, paths):
@@ -339,7 +249,9 @@ CONDITION = {
 }
 ARGUMENTS = {
     "files": {
-        "type": "list", "elements": "dict", "default": [],
+        "type": "list",
+        "elements": "dict",
+        "default": [],
         "options": {
             "path": {"type": "path", "required": True},
             "content": {"type": "str"},
@@ -354,7 +266,9 @@ ARGUMENTS = {
         },
     },
     "apply": {
-        "type": "list", "elements": "dict", "default": [],
+        "type": "list",
+        "elements": "dict",
+        "default": [],
         "options": {
             "command": {"type": "list", "elements": "str", "required": True},
             "paths": {"type": "list", "elements": "str"},

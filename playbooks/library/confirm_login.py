@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Stop the timers that would undo a change, once a new login has proven that one can still log in."""
+"""Stop the timers that would undo a change, once a new login has succeeded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DOCUMENTATION = r"""
 module: confirm_login
 short_description: Stop the timers that would undo a change, once a new login has succeeded
 description:
-  - The counterpart of C(rollback) in C(apply_files). Fails if this run still uses the connection it had before the
-    change, which proves nothing, or if a timer has fired already.
+  - The counterpart of C(rollback) in C(apply_files). Fails if this run still uses the connection
+    it had before the change, which proves nothing, or if a timer has fired already.
 options:
   old_client_port:
-    description: The client port of the connection that made the change; 0 if it was not made over SSH.
+    description: The client port of the connection that made the change; 0 if it was not SSH.
     type: int
 author: [gpuferry]
 """
@@ -27,18 +27,30 @@ TIMERS = "gpuferry-rollback-*.timer"
 
 def main():
     """Prove, then stop."""
-    module = AnsibleModule(argument_spec={"old_client_port": {"type": "int", "required": True}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"old_client_port": {"type": "int", "required": True}},
+        supports_check_mode=True,
+    )
     session = ssh_session()
     if session and session["client_port"] == module.params["old_client_port"]:
-        module.fail_json(msg="No new SSH connection was made, so the change stays unconfirmed and its timer will undo it.")
-    listed = subprocess.run(["systemctl", "list-units", "--plain", "--no-legend", "--state=active", TIMERS],
-                            stdout=subprocess.PIPE, text=True).stdout
+        module.fail_json(
+            msg="No new SSH connection was made, so the timer of this change will undo it."
+        )
+    listed = subprocess.run(
+        ["systemctl", "list-units", "--plain", "--no-legend", "--state=active", TIMERS],
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
     timers = [line.split()[0] for line in listed.splitlines()]
     if not timers:
-        module.fail_json(msg="The change has been undone by its timer, because the new login took too long.")
+        module.fail_json(
+            msg="The change has been undone by its timer, because the new login took too long."
+        )
     subprocess.run(["systemctl", "stop", *timers], check=True)
     for timer in timers:
-        shutil.rmtree(f"/var/lib/gpuferry/rollback/{timer.removesuffix('.timer')}", ignore_errors=True)
+        shutil.rmtree(
+            f"/var/lib/gpuferry/rollback/{timer.removesuffix('.timer')}", ignore_errors=True
+        )
     module.exit_json(changed=False, stopped=timers)
 
 

@@ -17,8 +17,8 @@ DOCUMENTATION = r"""
 module: debian_packages
 short_description: Install Debian packages, and name who holds dpkg when it is busy
 description:
-  - Unlike the C(apt) module it needs no C(python3-apt), answers C(--check) on a server that has no package
-    lists yet, costs milliseconds when nothing is missing, and says which process holds the lock.
+  - Unlike the C(apt) module it needs no C(python3-apt), answers C(--check) on a server that has no
+    package lists yet, costs milliseconds when nothing is missing, and says who holds the lock.
 options:
   name:
     description: Packages to have installed.
@@ -36,7 +36,12 @@ options:
 author: [gpuferry]
 """
 
-LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock")
+LOCKS = (
+    "/var/lib/dpkg/lock-frontend",
+    "/var/lib/dpkg/lock",
+    "/var/lib/apt/lists/lock",
+    "/var/cache/apt/archives/lock",
+)
 # The tail is padding: struct flock on 64-bit Linux.
 FLOCK = "hhqqi4x"
 
@@ -59,7 +64,9 @@ def lock_holder():
         if not os.path.exists(path):
             continue
         with open(path, "rb+") as handle:
-            answer = fcntl.fcntl(handle, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0))
+            answer = fcntl.fcntl(
+                handle, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0)
+            )
         kind, _, _, _, process = struct.unpack(FLOCK, answer)
         if kind != fcntl.F_UNLCK:
             try:
@@ -86,13 +93,35 @@ def lists_age():
 
 
 def apt_get(arguments, lock_seconds):
-    command = ["apt-get", "-q", "-y", "-o", f"DPkg::Lock::Timeout={lock_seconds}",
-               "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
-               "-o", "APT::Get::Assume-Yes=true", *arguments]
+    command = [
+        "apt-get",
+        "-q",
+        "-y",
+        "-o",
+        f"DPkg::Lock::Timeout={lock_seconds}",
+        "-o",
+        "Dpkg::Options::=--force-confdef",
+        "-o",
+        "Dpkg::Options::=--force-confold",
+        "-o",
+        "APT::Get::Assume-Yes=true",
+        *arguments,
+    ]
     # needrestart would ask, or restart services under running jobs.
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
+    environment = {
+        **os.environ,
+        "DEBIAN_FRONTEND": "noninteractive",
+        "NEEDRESTART_SUSPEND": "1",
+        "LC_ALL": "C.UTF-8",
+    }
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     return done.returncode, done.stdout
 
 
@@ -113,21 +142,34 @@ def main():
     seconds = wanted["lock_timeout_seconds"]
     deadline = time.monotonic() + seconds
     output = ""
-    steps = [["update", "-o", "APT::Update::Error-Mode=any"]] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
+    steps = (
+        [["update", "-o", "APT::Update::Error-Mode=any"]]
+        if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"]
+        else []
+    )
     if missing:
         steps.append(["install", "--no-install-recommends", *missing])
     for step in steps:
         while True:
             if holder := wait_for_lock(deadline):
-                module.fail_json(msg=f"Another package manager is at work: {holder}; waited {seconds} seconds. "
-                                     "Wait for it to end or stop it, then run again.")
+                module.fail_json(
+                    msg=f"Another package manager is at work: {holder}; waited {seconds} seconds. "
+                    "Wait for it to end or stop it, then run again."
+                )
             code, output = apt_get(step, max(1, int(deadline - time.monotonic())))
             if code == 0:
                 break
             # Someone took the lock between our look and apt's: wait on within the same deadline.
-            if "Could not get lock" in output or "Unable to acquire the dpkg" in output or "Unable to lock" in output:
+            if (
+                "Could not get lock" in output
+                or "Unable to acquire the dpkg" in output
+                or "Unable to lock" in output
+            ):
                 continue
-            reason = "\n".join(line for line in output.splitlines() if line.startswith(("E:", "W:"))) or output[-800:]
+            reason = (
+                "\n".join(line for line in output.splitlines() if line.startswith(("E:", "W:")))
+                or output[-800:]
+            )
             module.fail_json(msg=f"apt-get {step[0]} failed: {reason}", output=output[-4000:])
     module.exit_json(changed=bool(missing), installed=missing, output=output[-2000:])
 

@@ -14,11 +14,11 @@ DOCUMENTATION = r"""
 module: grow_filesystem
 short_description: Grow a mounted file system to the size of its device
 description:
-  - Grows the last partition of a disk first, then ext4 or XFS on it, while mounted. Leaves alone what has no
-    block device of its own (containers, network file systems) and says so.
+  - Grows the last partition of a disk first, then ext4 or XFS on it, while mounted. Leaves alone
+    what has no block device of its own (containers, network file systems) and says so.
 options:
   path:
-    description: Where the file system is mounted; a path that is not a mount point has nothing to grow.
+    description: Where the file system is mounted; another path has nothing to grow.
     type: path
 author: [gpuferry]
 """
@@ -57,7 +57,11 @@ def partition_to_grow(device_number):
         return None
     disk = os.path.dirname(block)
     end = int(read(f"{block}/start")) + int(read(f"{block}/size"))
-    starts = [int(read(f"{disk}/{name}/start") or 0) for name in os.listdir(disk) if os.path.exists(f"{disk}/{name}/partition")]
+    starts = [
+        int(read(f"{disk}/{name}/start") or 0)
+        for name in os.listdir(disk)
+        if os.path.exists(f"{disk}/{name}/partition")
+    ]
     behind = (int(read(f"{disk}/size")) - end) * SECTOR
     if max(starts) >= end or behind <= SLACK_BYTES:
         return None
@@ -67,9 +71,17 @@ def partition_to_grow(device_number):
 def run(module, *argv):
     """Run a command; the module fails with its message if it does not succeed or is missing."""
     if not shutil.which(argv[0]):
-        package = {"growpart": "cloud-guest-utils", "resize2fs": "e2fsprogs", "xfs_growfs": "xfsprogs"}[argv[0]]
-        module.fail_json(msg=f"{argv[0]} is needed to grow {module.params['path']}; install {package} on the server.")
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+        package = {
+            "growpart": "cloud-guest-utils",
+            "resize2fs": "e2fsprogs",
+            "xfs_growfs": "xfsprogs",
+        }[argv[0]]
+        module.fail_json(
+            msg=f"{argv[0]} is needed to grow {module.params['path']}; install {package}."
+        )
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
+    )
     if done.returncode != 0:
         module.fail_json(msg=f"{' '.join(argv)} failed: {done.stdout.strip()[-600:]}")
 
@@ -82,7 +94,9 @@ def total(path):
 
 def main():
     """Grow what can be grown."""
-    module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True
+    )
     path = os.path.realpath(module.params["path"])
     if not os.path.isdir(path):
         module.exit_json(changed=False, bytes=0, reason=f"{path} does not exist")
@@ -94,14 +108,18 @@ def main():
     partition = partition_to_grow(device_number)
     size = int(read(f"/sys/dev/block/{device_number}/size") or 0) * SECTOR
     # The file system's own tables are at most a few per cent of the device.
-    needed = bool(partition) or (not re.match(r"loop", os.path.basename(source)) and before < size * 0.93)
+    needed = bool(partition) or (
+        not re.match(r"loop", os.path.basename(source)) and before < size * 0.93
+    )
     if needed and not module.check_mode:
         if partition:
             run(module, "growpart", *partition)
         run(module, *(("resize2fs", source) if kind == "ext4" else ("xfs_growfs", path)))
     after = total(path)
     changed = needed if module.check_mode else after != before
-    module.exit_json(changed=changed, bytes=after, reason="grown" if changed else "has the size of its device")
+    module.exit_json(
+        changed=changed, bytes=after, reason="grown" if changed else "has the size of its device"
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import grp
 import os
@@ -18,8 +19,8 @@ DOCUMENTATION = r"""
 module: server_facts
 short_description: What the roles' preflights decide on, read in one call
 description:
-  - Returns C(ansible_facts.ferry) with the system, the SSH session this run came in by, the accounts,
-    the algorithms sshd can speak, and the size that the server sees of itself.
+  - Returns C(ansible_facts.ferry) with the system, the SSH session this run came in by, the
+    accounts, the algorithms sshd can speak, and the size that the server sees of itself.
 author: [gpuferry]
 """
 
@@ -34,27 +35,35 @@ def read(path):
 
 def output(*argv):
     try:
-        return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20).stdout.strip()
+        return subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20
+        ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
 def os_release():
-    fields = dict(line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
-    return {key.lower(): fields.get(key, "").strip('"') for key in ("ID", "VERSION_ID", "VERSION_CODENAME", "PRETTY_NAME")}
+    fields = dict(
+        line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line
+    )
+    return {
+        key.lower(): fields.get(key, "").strip('"')
+        for key in ("ID", "VERSION_ID", "VERSION_CODENAME", "PRETTY_NAME")
+    }
 
 
 def accounts():
     found = {}
     for entry in pwd.getpwall():
         groups = {group.gr_name for group in grp.getgrall() if entry.pw_name in group.gr_mem}
-        try:
+        with contextlib.suppress(KeyError):
             groups.add(grp.getgrgid(entry.pw_gid).gr_name)
-        except KeyError:
-            pass
         found[entry.pw_name] = {
-            "uid": entry.pw_uid, "home": entry.pw_dir, "shell": entry.pw_shell,
-            "full_name": entry.pw_gecos.split(",")[0], "groups": sorted(groups),
+            "uid": entry.pw_uid,
+            "home": entry.pw_dir,
+            "shell": entry.pw_shell,
+            "full_name": entry.pw_gecos.split(",")[0],
+            "groups": sorted(groups),
         }
     return found
 
@@ -68,15 +77,30 @@ def sshd():
     if not os.path.exists("/usr/sbin/sshd"):
         return {}
     answer = {name: output("ssh", "-Q", name).split() for name in ("kex", "cipher", "mac")}
-    version = subprocess.run(["ssh", "-V"], stderr=subprocess.PIPE, text=True).stderr if os.path.exists("/usr/bin/ssh") else ""
+    version = (
+        subprocess.run(["ssh", "-V"], stderr=subprocess.PIPE, text=True).stderr
+        if os.path.exists("/usr/bin/ssh")
+        else ""
+    )
     number = re.search(r"OpenSSH_(\d+\.\d+)", version)
-    return {**answer, "version": number.group(1) if number else "0", "ed25519_host_key": os.path.exists("/etc/ssh/ssh_host_ed25519_key")}
+    return {
+        **answer,
+        "version": number.group(1) if number else "0",
+        "ed25519_host_key": os.path.exists("/etc/ssh/ssh_host_ed25519_key"),
+    }
 
 
 def apt_sources():
     """Addresses of the package sources that each file names."""
-    paths = ["/etc/apt/sources.list", *glob.glob("/etc/apt/sources.list.d/*.list"), *glob.glob("/etc/apt/sources.list.d/*.sources")]
-    return {path: sorted(set(re.findall(r"https?://[^\s\]]+", re.sub(r"(?m)^#.*$", "", read(path))))) for path in paths}
+    paths = [
+        "/etc/apt/sources.list",
+        *glob.glob("/etc/apt/sources.list.d/*.list"),
+        *glob.glob("/etc/apt/sources.list.d/*.sources"),
+    ]
+    return {
+        path: sorted(set(re.findall(r"https?://[^\s\]]+", re.sub(r"(?m)^#.*$", "", read(path)))))
+        for path in paths
+    }
 
 
 def installed(name):
@@ -84,8 +108,10 @@ def installed(name):
 
 
 def control_group_limits(name):
-    """Values of one limit in this system's control group and those above it, as far as they can be seen."""
-    group = next((line[3:] for line in read("/proc/1/cgroup").splitlines() if line.startswith("0::")), "/")
+    """Values of one limit in this control group and those above it, as far as they are visible."""
+    group = next(
+        (line[3:] for line in read("/proc/1/cgroup").splitlines() if line.startswith("0::")), "/"
+    )
     while True:
         yield read(f"/sys/fs/cgroup{group.rstrip('/')}/{name}").split()
         if group in ("/", ""):
@@ -96,7 +122,8 @@ def control_group_limits(name):
 def capacity():
     """CPUs and memory as programs here may use them.
 
-    In a container that is what its control group says; `measured` is false where that cannot be seen from inside.
+    In a container that is what its control group says; `measured` is false where that cannot be
+    seen from inside.
     """
     memory = int(read("/proc/meminfo").split()[1]) * 1024
     cpus = float(len(os.sched_getaffinity(0)))
@@ -128,7 +155,9 @@ def main():
         "sshd": sshd(),
         "apt_sources": apt_sources(),
         "apparmor": read("/sys/module/apparmor/parameters/enabled").startswith("Y"),
-        "docker_package": next((name for name in ("docker.io", "docker-ce") if installed(name)), ""),
+        "docker_package": next(
+            (name for name in ("docker.io", "docker-ce") if installed(name)), ""
+        ),
         "chrony": os.path.exists("/usr/sbin/chronyd"),
         "capacity": size,
     }

@@ -25,11 +25,17 @@ def ssh_session():
         if values.get("SSH_CONNECTION") and not values.get("SUDO_USER"):
             client, client_port, server, server_port = values["SSH_CONNECTION"].split()[:4]
             return {
-                "client_address": client.removeprefix("::ffff:"), "client_port": int(client_port),
-                "server_address": server.removeprefix("::ffff:"), "server_port": int(server_port),
+                "client_address": client.removeprefix("::ffff:"),
+                "client_port": int(client_port),
+                "server_address": server.removeprefix("::ffff:"),
+                "server_port": int(server_port),
                 # Not the owner of the process: this may be sudo itself.
                 "user": values.get("LOGNAME") or values.get("USER") or "root",
             }
-        status = dict(line.split(":", 1) for line in _read(f"/proc/{process}/status").splitlines() if ":" in line)
+        status = dict(
+            line.split(":", 1)
+            for line in _read(f"/proc/{process}/status").splitlines()
+            if ":" in line
+        )
         process = int(status.get("PPid", "0").strip() or 0)
     return {}

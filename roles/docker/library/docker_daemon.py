@@ -16,13 +16,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: docker_daemon
-short_description: Merge settings into Docker's daemon.json and bring them into force without ending containers
+short_description: Merge settings into Docker's daemon.json without ending containers
 description:
-  - Keys of others stay. A file that is no JSON is set aside and written anew. A key that the unit sets as a flag too is
-    refused by name, since Docker would not start. The new file is validated where dockerd can, and put back if Docker
-    does not come up with it.
-  - Docker is reloaded where that is enough. It is restarted only if running containers live through it (live-restore)
-    or none runs. Without Docker installed only the file is written, so that the package's first start reads it.
+  - Keys of others stay. A file that is no JSON is set aside and written anew. A key that the unit
+    sets as a flag too is refused by name, since Docker would not start. The new file is validated
+    where dockerd can, and put back if Docker does not come up with it.
+  - Docker is reloaded where that is enough. It is restarted only if running containers live
+    through it (live-restore) or none runs. Without Docker installed only the file is written, so
+    that the package's first start reads it.
 options:
   settings:
     description: Keys to have in daemon.json.
@@ -32,7 +33,7 @@ options:
     type: list
     elements: str
   restart:
-    description: Something else that only a restart brings into force has changed (the unit's environment).
+    description: Something else that needs a restart has changed (the unit's environment).
     type: bool
 author: [gpuferry]
 """
@@ -40,15 +41,44 @@ author: [gpuferry]
 PATH = "/etc/docker/daemon.json"
 # What dockerd takes over on SIGHUP; everything else needs a restart.
 RELOADABLE = {
-    "allow-nondistributable-artifacts", "authorization-plugins", "debug", "default-runtime", "features",
-    "insecure-registries", "labels", "live-restore", "max-concurrent-downloads", "max-concurrent-uploads",
-    "max-download-attempts", "registry-mirrors", "runtimes", "shutdown-timeout",
+    "allow-nondistributable-artifacts",
+    "authorization-plugins",
+    "debug",
+    "default-runtime",
+    "features",
+    "insecure-registries",
+    "labels",
+    "live-restore",
+    "max-concurrent-downloads",
+    "max-concurrent-uploads",
+    "max-download-attempts",
+    "registry-mirrors",
+    "runtimes",
+    "shutdown-timeout",
 }
 # Flags whose name in the file is another (plural) one.
-PLURAL = {"host": "hosts", "log-opt": "log-opts", "storage-opt": "storage-opts", "exec-opt": "exec-opts", "label": "labels",
-          "registry-mirror": "registry-mirrors", "insecure-registry": "insecure-registries", "dns-opt": "dns-opts",
-          "add-runtime": "runtimes", "default-ulimit": "default-ulimits", "authorization-plugin": "authorization-plugins"}
-SHORT = {"-H": "host", "-D": "debug", "-l": "log-level", "-G": "group", "-b": "bridge", "-s": "storage-driver", "-p": "pidfile"}
+PLURAL = {
+    "host": "hosts",
+    "log-opt": "log-opts",
+    "storage-opt": "storage-opts",
+    "exec-opt": "exec-opts",
+    "label": "labels",
+    "registry-mirror": "registry-mirrors",
+    "insecure-registry": "insecure-registries",
+    "dns-opt": "dns-opts",
+    "add-runtime": "runtimes",
+    "default-ulimit": "default-ulimits",
+    "authorization-plugin": "authorization-plugins",
+}
+SHORT = {
+    "-H": "host",
+    "-D": "debug",
+    "-l": "log-level",
+    "-G": "group",
+    "-b": "bridge",
+    "-s": "storage-driver",
+    "-p": "pidfile",
+}
 START_SECONDS = 60
 
 
@@ -57,7 +87,9 @@ class Refused(Exception):
 
 
 def run(*argv):
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
+    )
     return done.returncode, done.stdout.strip()
 
 
@@ -105,7 +137,11 @@ def flags():
     words = unit.split()
     try:
         with open("/etc/default/docker", encoding="utf-8") as handle:
-            options = [line.split("=", 1)[1].strip().strip("\"'") for line in handle if line.startswith("DOCKER_OPTS=")]
+            options = [
+                line.split("=", 1)[1].strip().strip("\"'")
+                for line in handle
+                if line.startswith("DOCKER_OPTS=")
+            ]
     except OSError:
         options = []
     if "$DOCKER_OPTS" in words:
@@ -131,8 +167,10 @@ def check(settings, text):
     """Refuse what Docker would not start with."""
     twice = sorted(flags() & settings.keys())
     if twice:
-        raise Refused(f"{', '.join(twice)} is set both in docker.service (as a flag) and in {PATH}, so Docker would not start; "
-                      "remove one of them.")
+        raise Refused(
+            f"{', '.join(twice)} is set both in docker.service (as a flag) and in {PATH}, so Docker "
+            "would not start; remove one of them."
+        )
     with tempfile.NamedTemporaryFile("w", suffix=".json") as handle:
         handle.write(text)
         handle.flush()
@@ -159,14 +197,21 @@ def restart():
         # Reloading first makes a newly set live-restore protect the containers that run now.
         run("systemctl", "reload", "docker.service")
         time.sleep(0.5)
-        count, protected = info("{{.ContainersRunning}} {{.LiveRestoreEnabled}}").split() or ["0", "true"]
+        count, protected = info("{{.ContainersRunning}} {{.LiveRestoreEnabled}}").split() or [
+            "0",
+            "true",
+        ]
         if int(count) and protected != "true":
-            raise Refused(f"Docker has to be restarted, which would end {count} running containers since live-restore is not in "
-                          "force; stop them, then run again")
+            raise Refused(
+                f"Docker has to be restarted, which would end {count} running containers since "
+                "live-restore is not in force; stop them, then run again"
+            )
     run("systemctl", "reset-failed", "docker.service")
     run("systemctl", "restart", "docker.service")
     if not started():
-        _, journal = run("journalctl", "--unit=docker.service", "--lines=8", "--output=cat", "--no-pager")
+        _, journal = run(
+            "journalctl", "--unit=docker.service", "--lines=8", "--output=cat", "--no-pager"
+        )
         raise Refused(f"Docker did not start with the new settings: {journal[-800:]}")
 
 
@@ -229,7 +274,11 @@ def main():
     old = found if found is not None else {}
     new = merge(old, module.params["settings"])
     # An untouched file keeps its own layout.
-    text = old_text if found == new and old_text is not None else json.dumps(new, indent=4, sort_keys=True) + "\n"
+    text = (
+        old_text
+        if found == new and old_text is not None
+        else json.dumps(new, indent=4, sort_keys=True) + "\n"
+    )
     installed = shutil.which("dockerd") is not None
     done, aside = "", ""
     try:
@@ -248,8 +297,13 @@ def main():
         members = add_members(module.params["members"], module.check_mode)
     except Refused as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(text != old_text or done or members), docker=done, members=members, set_aside=aside,
-                     diff={"before": old_text or "", "after": text})
+    module.exit_json(
+        changed=bool(text != old_text or done or members),
+        docker=done,
+        members=members,
+        set_aside=aside,
+        diff={"before": old_text or "", "after": text},
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,50 @@
+"""The four roles on a bare node: preview, converge, nothing to do, restart, repair."""
+
+import pytest
+
+CHANGED_ON_DISK = """
+find / -xdev -newer /root/mark -type f -not -path '/var/log/*' -not -path '*/.ansible/*' \
+  -not -path '/var/lib/systemd/*' -not -path '/root/mark'
+"""
+
+
+@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
+def node(request, new_node):
+    return new_node(request.param)
+
+
+def test_preview_of_a_bare_node_changes_nothing(node):
+    node.run("touch /root/mark")
+    node.play(check_only=True)
+    assert node.run(CHANGED_ON_DISK).split() == []
+
+
+def test_first_converge_changes_and_the_second_does_not(node):
+    assert node.changed() > 0
+    assert node.changed() == 0
+
+
+def test_nothing_to_do_after_a_restart(node):
+    node.restart()
+    assert node.changed() == 0
+
+
+@pytest.mark.parametrize(
+    ("edit", "task"),
+    [
+        ("echo x >> /etc/systemd/journald.conf.d/60-gpuferry.conf", "base: "),
+        ("chmod 0666 /etc/sudoers.d/60-gpuferry", "base: "),
+        ("rm /etc/ssh/sshd_config.d/00-gpuferry.conf", "ssh_hardening: "),
+        ("nft delete table inet gpuferry", "firewall: "),
+        ("nft add rule inet gpuferry input tcp dport 99 accept", "firewall: "),
+        ("systemctl disable -q gpuferry-firewall", "firewall: "),
+        ("systemctl stop -q docker.socket docker", "docker: "),
+        ("rm /etc/docker/daemon.json", "docker: "),
+    ],
+)
+def test_a_hand_edit_is_repaired_and_nothing_else_touched(node, edit, task):
+    node.run(edit)
+    tasks = node.play().changed_tasks[node.server.name]
+    assert len(tasks) == 1
+    assert tasks[0].startswith(task)
+    assert node.changed() == 0
