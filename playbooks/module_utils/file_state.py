@@ -1,7 +1,7 @@
 """A path with the state it has and the state it shall have, and the way from one to the other."""
 
 # Links, modes and renames are about names, which pathlib only wraps.
-# ruff: noqa: PTH
+# ruff: noqa: PTH101, PTH103, PTH104, PTH108, PTH110, PTH112, PTH114, PTH115, PTH119, PTH120, PTH211
 from __future__ import annotations
 
 import difflib

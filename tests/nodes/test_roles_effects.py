@@ -38,7 +38,8 @@ def test_a_change_that_shuts_out_new_logins_is_undone(node):
         "printf '[Service]\\nExecStart=nft add rule inet evil i tcp dport 22 ct state new drop\\n'"
         " > /run/systemd/system/evil.service\n"
         # The door opens again by itself, so that the test can look.
-        "systemd-run -q --on-active=25s --timer-property=AccuracySec=1s nft delete table inet evil\n"
+        "systemd-run -q --on-active=25s --timer-property=AccuracySec=1s"
+        " nft delete table inet evil\n"
         "systemctl daemon-reload; systemctl start evil.path"
     )
     with pytest.raises(StepFailed, match="Log in again"):

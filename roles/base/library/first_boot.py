@@ -91,13 +91,14 @@ def main():
         word, errors = status()
     if word in UNFINISHED:
         module.fail_json(
-            msg=f"cloud-init is still '{word}' after {seconds} seconds. See `cloud-init status --long` "
-            "on the server, or allow more time with base_first_boot_timeout_seconds."
+            msg=f"cloud-init is still '{word}' after {seconds} seconds. See "
+            "`cloud-init status --long` on the server, or allow more time with "
+            "base_first_boot_timeout_seconds."
         )
     if word == "error" and not module.params["accept_error"]:
         module.fail_json(
-            msg=f"cloud-init failed: {'; '.join(errors)}. The server may be half set up: make it anew, "
-            "or repair it and set base_cloud_init_error_accepted to go on."
+            msg=f"cloud-init failed: {'; '.join(errors)}. The server may be half "
+            "set up: make it anew, or repair it and set base_cloud_init_error_accepted to go on."
         )
     if word in ("degraded", "error"):
         module.warn(f"cloud-init ended {word}: {'; '.join(errors)}")

@@ -168,8 +168,8 @@ def check(settings, text):
     twice = sorted(flags() & settings.keys())
     if twice:
         raise Refused(
-            f"{', '.join(twice)} is set both in docker.service (as a flag) and in {PATH}, so Docker "
-            "would not start; remove one of them."
+            f"{', '.join(twice)} is set both in docker.service (as a flag) and in {PATH}, so "
+            "Docker would not start; remove one of them."
         )
     with tempfile.NamedTemporaryFile("w", suffix=".json") as handle:
         handle.write(text)
