@@ -83,20 +83,19 @@ class Stack:
 
     def kill_when(self, verb: str, sign: str, number: signal.Signals, seconds: int = 120) -> str:
         """Start ferry, send it a signal as soon as `sign` is printed; return what it printed."""
-        process = self.start(verb)
-        assert process.stdout is not None
         said, deadline = [], time.monotonic() + seconds
-        for line in process.stdout:
-            said.append(line)
-            if sign in line:
-                process.send_signal(number)
-                break
-            assert time.monotonic() < deadline, f"waited for {sign!r} in:\n{''.join(said)}"
-        else:
-            pytest.fail(f"{sign!r} was never printed:\n{''.join(said)}")
-        rest = process.stdout.read()
-        process.wait(timeout=60)
-        return "".join(said) + rest
+        with self.start(verb) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said.append(line)
+                if sign in line:
+                    process.send_signal(number)
+                    break
+                assert time.monotonic() < deadline, f"waited for {sign!r} in:\n{''.join(said)}"
+            else:
+                pytest.fail(f"{sign!r} was never printed:\n{''.join(said)}")
+            said.append(process.stdout.read())
+        return "".join(said)
 
     def containers(self) -> list[str]:
         """All containers of the stack, running or not."""

@@ -45,16 +45,16 @@ def test_a_killed_up_never_makes_a_second_server(
 
 
 def test_an_engine_killed_outright_leaves_no_worker(stack: Stack) -> None:
-    process = stack.start("up")
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "converge" in line:
-            break
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in children:
-        os.kill(int(child), signal.SIGKILL)
-    process.stdout.read()
-    assert process.wait(timeout=60) == 1
+    with stack.start("up") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "converge" in line:
+                break
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for child in children:
+            os.kill(int(child), signal.SIGKILL)
+        process.stdout.read()
+    assert process.returncode == 1
     stack.engine_ended()
 
 
