@@ -18,6 +18,7 @@ from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
 
 _FORKS = 16
+_BIN = Path(__file__).with_name("bin")
 
 
 class PlayResult:
@@ -63,6 +64,8 @@ def run_playbook(
             inventory=_inventory(servers, variables),
             envvars={**_environment(session), **(_mitogen() if accelerated else {})},
             cmdline="--check --diff" if check_only else None,
+            # How often it looks whether it was cancelled; Pulumi kills a step after 5 s.
+            settings={"pexpect_timeout": 0.5},
             suppress_env_files=True,
             quiet=True,
             event_handler=lambda event: _on_event(event, result, say),
@@ -121,7 +124,9 @@ def _environment(session: SshSession) -> dict[str, str]:
         "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
         "ANSIBLE_RETRY_FILES_ENABLED": "False",
         "ANSIBLE_NOCOWS": "1",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": os.pathsep.join(
+            (str(_BIN), str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+        ),
     }
 
 

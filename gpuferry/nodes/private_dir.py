@@ -48,6 +48,7 @@ def private_directory(base: Path | None = None) -> Iterator[Path]:
             fresh.rename(path)
             yield path
     finally:
+        end_processes_of(path)
         shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(fresh, ignore_errors=True)
         os.close(lock)
@@ -60,9 +61,28 @@ def sweep_leftovers(base: Path) -> list[Path]:
         if path.is_symlink() or path.lstat().st_uid != os.getuid():
             continue
         if _is_abandoned(path):
+            end_processes_of(path)
             shutil.rmtree(path, ignore_errors=True)
             removed.append(path)
     return removed
+
+
+def end_processes_of(path: Path) -> list[int]:
+    """End what still works with a private directory whose run is over; return the process ids.
+
+    Ansible's and OpenSSH's helpers detach themselves, and may outlive a run that was cancelled.
+    They all name the directory, whose name is random, in their command line.
+    """
+    ended = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace")
+            if f"{path}/" in words and int(entry.name) != os.getpid():
+                os.kill(int(entry.name), signal.SIGKILL)
+                ended.append(int(entry.name))
+        except OSError:
+            continue  # it ended by itself
+    return ended
 
 
 def _is_abandoned(path: Path) -> bool:

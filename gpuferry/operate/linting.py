@@ -15,7 +15,12 @@ from gpuferry.paths import REPOSITORY
 def commands(*, fix: bool) -> dict[str, list[str]]:
     """Name to command line."""
     mend = ["--fix"] if fix else []
-    shell = ["ferry", ".ci/run", "tools/bin/pulumi-language-python"]
+    shell = [
+        "ferry",
+        ".ci/run",
+        "gpuferry/converge/bin/ansible-playbook",
+        "tools/bin/pulumi-language-python",
+    ]
     shell.append("tools/bin/pulumi-resource-command")
     return {
         "ruff": ["ruff", "check", *mend, "."],

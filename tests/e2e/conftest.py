@@ -103,10 +103,10 @@ class Stack:
         return sorted(docker("ps", "-a", "--filter", label, "--format", "{{.Names}}").split())
 
     def engine_ended(self, seconds: int = 60) -> None:
-        """Wait until no Pulumi of this stack runs any more."""
+        """Wait until nothing of this stack runs any more: no Pulumi, and no Ansible without one."""
         deadline = time.monotonic() + seconds
-        while any(self.name in words for words in _command_lines()):
-            assert time.monotonic() < deadline, "Pulumi still runs"
+        while left := [words for words in _command_lines() if self.name in words or _orphan(words)]:
+            assert time.monotonic() < deadline, f"still running: {left}"
             time.sleep(0.2)
 
 
@@ -116,6 +116,12 @@ def _command_lines() -> Iterator[list[str]]:
             yield path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
+
+
+def _orphan(words: list[str]) -> bool:
+    """Whether this is an Ansible whose private directory, and so whose run, is gone."""
+    inventory = next((w for w in words if w.startswith("/dev/shm/gpuferry-")), None)
+    return inventory is not None and not Path(inventory).exists()
 
 
 NewStack = Callable[[], Stack]
