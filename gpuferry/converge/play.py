@@ -143,7 +143,9 @@ def _on_event(event: dict[str, Any], result: PlayResult, say: Callable[[str], No
     kind, host = event.get("event"), data.get("host", "")
     label = ": ".join(part for part in (data.get("role"), data.get("task")) if part)
     if kind == "playbook_on_task_start":
-        say(label or "starting")
+        # Ansible's own first task of every role says nothing to a person.
+        if "Validating arguments" not in label:
+            say(label or "starting")
     elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
         result.changed_tasks.setdefault(host, []).append(label)
     elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):

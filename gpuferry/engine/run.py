@@ -8,11 +8,14 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpuferry.engine import events, locks
+import yaml
+
+from gpuferry.engine import config, events, locks
 from gpuferry.engine.find import Engine, environment, prepare_state
 from gpuferry.engine.project import Project
 from gpuferry.errors import PrerequisiteMissing, StepFailed
@@ -39,12 +42,15 @@ class Pulumi:
         state = Path(url.removeprefix("file://")).expanduser()
         return locks.clear_or_refuse(state, self.project.name, self.project.stack, take_over)
 
-    def ensure_stack(self) -> bool:
-        """Create the stack where it is missing; True when it was."""
+    def ensure_stack(self) -> None:
+        """Create the stack where it is missing."""
         if self.exists():
-            return False
-        self._text("stack", "init", self.project.stack)
-        return True
+            return
+        # In a folder of its own: Pulumi would write the stack's salt into the user's file.
+        with tempfile.TemporaryDirectory(prefix="gpuferry-init-") as folder:
+            program = {"name": self.project.name, "runtime": "python"}
+            (Path(folder) / "Pulumi.yaml").write_text(yaml.safe_dump(program))
+            self._text("stack", "init", self.project.stack, "--cwd", folder)
 
     def exists(self) -> bool:
         """Whether the stack is known to the backend."""
@@ -84,6 +90,7 @@ class Pulumi:
     def remove_stack(self) -> None:
         """Forget a stack that has no resources."""
         self._text(*self._stack("stack", "rm"), "--yes", "--preserve-config")
+        config.forget(self.project)
 
     def forget_pending(self, on_event: OnEvent) -> None:
         """Drop the records of creates that a killed run never finished.
@@ -122,13 +129,23 @@ class Pulumi:
             check=False,
         )
         if done.returncode != 0:
-            raise PrerequisiteMissing(
-                f"pulumi {' '.join(arguments[:2])} failed: {_reason(done.stderr)}"
-            )
+            reason = _reason(done.stderr)
+            if "incorrect passphrase" in reason:
+                raise PrerequisiteMissing(self._other_passphrase())
+            raise PrerequisiteMissing(f"pulumi {' '.join(arguments[:2])} failed: {reason}")
         return done.stdout
+
+    def _other_passphrase(self) -> str:
+        source = self._environment.get("PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_CONFIG_PASSPHRASE")
+        return (
+            f"{self.project.stack_file.name} was encrypted with another passphrase than the one in "
+            f"{source}. Set PULUMI_CONFIG_PASSPHRASE to the right one; if the file holds no "
+            "secret and the stack is new, remove its line `encryptionsalt`."
+        )
 
     def _stream(self, arguments: list[str], on_event: OnEvent) -> events.Summary:
         command = [str(self.engine.path), *self._stack(*arguments), "--non-interactive", "--json"]
+        command += ["--config-file", str(config.prepare(self.project))]
         summary, problems = events.Summary(), []
         with self._started(command) as process:
             assert process.stdout is not None

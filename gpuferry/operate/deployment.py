@@ -51,8 +51,7 @@ def up(project: Project, *, as_json: bool, take_over: bool) -> None:
             f"deploying stack {project.stack}: {_count(len(spec.servers), 'server')}, "
             f"{_count(len(spec.object_stores), 'object store')}, provider {spec.provider}"
         )
-        if pulumi.ensure_stack():
-            progress.say(f"the stack's secrets' salt was added to {project.stack_file.name}")
+        pulumi.ensure_stack()
         summary = _deploy(pulumi, progress, replace=_lost(pulumi, spec, progress))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 

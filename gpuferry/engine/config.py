@@ -1,0 +1,50 @@
+"""The configuration file that the engine gets: the user's, or a copy that may carry a salt.
+
+Pulumi writes the salt of a stack's secrets into the stack file. A file without encrypted values
+needs none, and the default stack's file is tracked by Git: so the engine gets a copy of such a
+file, and the user's stays as it is. A file that has a salt already is used itself.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuferry.engine.project import Project
+from gpuferry.paths import data_dir
+
+_ENCRYPTION = ("encryptionsalt", "secretsprovider", "encryptedkey")
+
+
+def prepare(project: Project) -> Path:
+    """Return the file to pass as `--config-file`."""
+    own = _read(project.stack_file)
+    if any(key in own for key in _ENCRYPTION):
+        return project.stack_file
+    copy = _copy(project)
+    kept = {key: value for key, value in _read(copy).items() if key in _ENCRYPTION}
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    draft = copy.with_suffix(f".{os.getpid()}")
+    draft.write_text(yaml.safe_dump({**own, **kept}, sort_keys=False), encoding="utf-8")
+    draft.replace(copy)
+    return copy
+
+
+def forget(project: Project) -> None:
+    """Remove the copy of a stack that is gone."""
+    _copy(project).unlink(missing_ok=True)
+
+
+def _copy(project: Project) -> Path:
+    return data_dir() / "stack-files" / project.name / project.stack_file.name
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return document if isinstance(document, dict) else {}
