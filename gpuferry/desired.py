@@ -65,6 +65,7 @@ def expectations(spec: Spec, server: ServerSpec, user: str, facts: StackFacts) -
         "object_stores": facts.object_stores,
         "roles": ROLES,
         "kind": server.kind if spec.provider == "local" else "server",
+        "gpu": server.gpu.model_dump() if server.gpu else None,
     }
 
 

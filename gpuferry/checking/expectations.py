@@ -56,6 +56,13 @@ class ExpectedDocker(_Strict):
     )
 
 
+class ExpectedGpu(_Strict):
+    """GPUs the server is declared to have."""
+
+    model: str
+    count: int
+
+
 class Expectations(_Strict):
     """Everything that the checks compare one server with."""
 
@@ -70,9 +77,10 @@ class Expectations(_Strict):
     roles: list[str] = Field(description="only the checks of these roles run")
     kind: Literal["container", "vm", "server"] = "server"
     timezone: str = "Etc/UTC"
+    gpu: ExpectedGpu | None = None
     docker: ExpectedDocker = Field(default_factory=ExpectedDocker)
 
     @property
     def concerns(self) -> frozenset[str]:
         """Names of the check files that apply: the roles, and what belongs to no role."""
-        return frozenset(self.roles) | {"object_store"}
+        return frozenset(self.roles) | {"object_store"} | ({"gpu"} if self.gpu else set())

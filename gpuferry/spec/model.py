@@ -28,7 +28,7 @@ class _Strict(BaseModel):
 class Port(_Strict):
     """One declared open port; everything that is not declared stays closed."""
 
-    port: int = Field(ge=1, le=65535)
+    port: int = Field(ge=1, le=65535, description="on the server, or published by a container")
     protocol: Literal["tcp", "udp"] = "tcp"
     from_: list[Cidr] = Field(default_factory=list, alias="from", description="empty: anywhere")
 
@@ -37,16 +37,16 @@ class Gpu(_Strict):
     """GPUs the server is expected to have."""
 
     model: str = Field(min_length=1, description="a name of the GPU table, such as L4")
-    count: int = Field(ge=1, le=16)
+    count: int = Field(ge=1, le=16, description="GPUs in the server")
 
 
 class SshAccess(_Strict):
     """How a server that you already rent is reached (provider `ssh`)."""
 
-    address: str = Field(pattern=r"^[A-Za-z0-9:.-]+$")
+    address: str = Field(pattern=r"^[A-Za-z0-9:.-]+$", description="IP address or host name")
     port: int = Field(default=22, ge=1, le=65535)
     user: UserName = Field(description="a non-root user with passwordless sudo")
-    host_key: HostKey
+    host_key: HostKey = Field(description="public Ed25519 host key, the only one accepted")
     key_file: str | None = Field(default=None, description="private key on this machine")
     private_key: SecretStr | None = Field(default=None, description="or the key itself, as secret")
 
@@ -60,17 +60,25 @@ class SshAccess(_Strict):
 class ServerSpec(_Strict):
     """One server."""
 
-    name: ServerName
+    name: ServerName = Field(description="also its host name")
     kind: Literal["container", "vm"] = Field(default="container", description="provider local only")
-    image: Literal["debian-13", "debian-12"] = "debian-13"
-    cpus: float = Field(default=2, ge=0.5, le=1024)
-    memory_gib: float = Field(default=2, ge=0.5, le=8192)
-    data_disk_gib: int = Field(default=4, ge=1, le=65536, description="mounted at /data, kept")
-    gpu: Gpu | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
-    workload: Literal["general", "training", "rendering", "science"] = "general"
-    open_ports: list[Port] = Field(default_factory=list)
-    ssh: SshAccess | None = None
+    image: Literal["debian-13", "debian-12"] = Field(
+        default="debian-13", description="provider local only"
+    )
+    cpus: float = Field(default=2, ge=0.5, le=1024, description="changes in place")
+    memory_gib: float = Field(default=2, ge=0.5, le=8192, description="changes in place")
+    data_disk_gib: int = Field(
+        default=4, ge=1, le=65536, description="at /data, survives a rebuild, can grow"
+    )
+    gpu: Gpu | None = Field(default=None, description="declared; not checked in this version")
+    labels: dict[str, str] = Field(default_factory=dict, description="free text, shown by nodes")
+    workload: Literal["general", "training", "rendering", "science"] = Field(
+        default="general", description="what it is for, shown by nodes"
+    )
+    open_ports: list[Port] = Field(
+        default_factory=list, description="reachable from outside; all others are closed"
+    )
+    ssh: SshAccess | None = Field(default=None, description="provider ssh only")
 
     @model_validator(mode="after")
     def _ports_once(self) -> Self:
@@ -86,8 +94,8 @@ class ServerSpec(_Strict):
 class ObjectStoreSpec(_Strict):
     """One bucket."""
 
-    name: BucketName
-    versioning: bool = True
+    name: BucketName = Field(description="of the bucket; S3's rules")
+    versioning: bool = Field(default=True, description="keep old versions of objects")
     retention_days: int = Field(
         default=0, ge=0, le=36500, description="objects cannot be deleted for so long; 0: off"
     )
@@ -102,8 +110,12 @@ class ObjectStoreSpec(_Strict):
 class FirewallSpec(_Strict):
     """Who may reach SSH. All other ports are closed unless a server declares them."""
 
-    ssh_from: list[Cidr] = Field(default_factory=list)
-    ssh_open_to_the_world: bool = False
+    ssh_from: list[Cidr] = Field(
+        default_factory=list, description="networks; the local provider adds its own"
+    )
+    ssh_open_to_the_world: bool = Field(
+        default=False, description="the word that 0.0.0.0/0 or ::/0 needs"
+    )
 
     @model_validator(mode="after")
     def _world_needs_a_word(self) -> Self:
@@ -127,15 +139,17 @@ class MirrorsSpec(_Strict):
     """Where servers get packages from, and which certificate authorities they trust."""
 
     inherit: bool = Field(default=True, description="take this machine's settings (provider local)")
-    debian: Url | None = None
-    debian_security: Url | None = None
+    debian: Url | None = Field(default=None, description="instead of the server's own sources")
+    debian_security: Url | None = Field(default=None, description="the same for security updates")
     extra_ca_files: list[str] = Field(default_factory=list, description="PEM files on this machine")
 
 
 class DockerSpec(_Strict):
     """Docker on the servers."""
 
-    source: Literal["distribution", "docker"] = "distribution"
+    source: Literal["distribution", "docker"] = Field(
+        default="distribution", description="whose packages: Debian's, or Docker's repository"
+    )
     daemon_options: dict[str, object] = Field(
         default_factory=dict, description="merged into daemon.json"
     )
@@ -144,15 +158,15 @@ class DockerSpec(_Strict):
 class UserSpec(_Strict):
     """A person with an account on every server."""
 
-    name: UserName
-    public_keys: list[PublicKey] = Field(min_length=1)
-    sudo: bool = False
+    name: UserName = Field(description="of the account")
+    public_keys: list[PublicKey] = Field(min_length=1, description="OpenSSH public keys")
+    sudo: bool = Field(default=False, description="may become root without a password")
 
 
 class Spec(_Strict):
     """Everything one stack declares."""
 
-    provider: ProviderName = "local"
+    provider: ProviderName = Field(default="local", description="where servers come from")
     servers: list[ServerSpec] = Field(min_length=1)
     object_stores: list[ObjectStoreSpec] = Field(default_factory=list)
     firewall: FirewallSpec = Field(default_factory=FirewallSpec)

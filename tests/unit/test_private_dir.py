@@ -18,9 +18,11 @@ def test_a_helper_that_detached_itself_ends_with_the_run(tmp_path: Path) -> None
 
 def test_the_helper_of_a_live_run_is_left_alone(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with private_directory(tmp_path) as live:
-        with subprocess.Popen([*sleep, f"{live}/x"], start_new_session=True) as helper:
-            with private_directory(tmp_path):
-                pass
-            assert helper.poll() is None
-            helper.kill()
+    with (
+        private_directory(tmp_path) as live,
+        subprocess.Popen([*sleep, f"{live}/x"], start_new_session=True) as helper,
+    ):
+        with private_directory(tmp_path):
+            pass
+        assert helper.poll() is None
+        helper.kill()
