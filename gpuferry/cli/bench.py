@@ -23,6 +23,6 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure ratios against peers in the same run."""
-    from tests.bench import main
+    import tests.bench.main as measuring
 
-    raise typer.Exit(main.run(names or [], runs=runs, as_json=json))
+    raise typer.Exit(measuring.run(names or [], runs=runs, as_json=json))

@@ -62,7 +62,7 @@ def test_rules_of_others_survive_our_unit(node, unit, verb):
 def test_our_rules_survive_the_flushing_unit_of_the_distribution(node, verb):
     node.run(f"systemctl start nftables; systemctl {verb} nftables")
     assert "policy drop" in node.run("nft list table inet gpuferry")
-    node.run("systemctl stop nftables; systemctl restart docker")
+    node.run("systemctl stop nftables; systemctl reset-failed docker; systemctl restart docker")
 
 
 def test_a_reload_of_a_socket_activated_sshd_does_not_end_it(node):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpuferry.errors import StepFailed
+
 CHANGED_ON_DISK = """
 find / -xdev -newer /root/mark -type f -not -path '/var/log/*' -not -path '*/.ansible/*' \
   -not -path '/var/lib/systemd/*' -not -path '/root/mark'
@@ -48,3 +50,16 @@ def test_a_hand_edit_is_repaired_and_nothing_else_touched(node, edit, task):
     assert len(tasks) == 1
     assert tasks[0].startswith(task)
     assert node.changed() == 0
+
+
+def test_only_the_roles_that_are_asked_for_are_played(node):
+    """Play variables outrank the inventory's, so a default in the wrong place plays all roles."""
+    node.said.clear()
+    node.play("firewall")
+    roles = {label.split(":")[0] for label in node.said if ": " in label}
+    assert roles == {"firewall"}
+
+
+def test_a_declared_size_that_is_not_there_is_refused(node):
+    with pytest.raises(StepFailed, match="is declared"):
+        node.play(playbook="resize.yml", resize_data_disk_gib=60000)

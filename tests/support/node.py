@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from gpuferry import keys
 from gpuferry.converge.play import PlayResult, run_playbook
 from gpuferry.inventory import Entry
@@ -119,7 +121,7 @@ class NodeMaker:
             authorized_key=deploy["public"],
         )
         made = machine.create(args, lambda text: None)
-        server = Server(name=name, private_key=deploy["private"], **made)
+        server = Server(name=name, private_key=SecretStr(deploy["private"]), **made)
         wait_for_ssh(server, 60)
         session = SshSession([server])
         session.__enter__()
