@@ -37,7 +37,7 @@ class Step:
         triggers: list[pulumi.Input[Any]] | None = None,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        # `exec`, so that a cancelled step is the process that gets the signal, not a shell around it.
+        # `exec`: the step itself gets the signal of a cancel, not a shell around it.
         run = f"exec python3 -m gpuferry.steps {noun}"
         self.resource = local.Command(
             name,
