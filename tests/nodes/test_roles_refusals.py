@@ -3,6 +3,7 @@
 import pytest
 
 from gpuferry.errors import StepFailed
+from gpuferry.nodes.session import SshSession
 
 STATE = "find /etc -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"
 
@@ -39,7 +40,11 @@ def test_a_foreign_sshd_setting_that_adds_up_is_named_and_our_file_taken_back(no
     try:
         with pytest.raises(StepFailed, match="allowusers bob"):
             node.play("ssh_hardening")
-        assert "00-gpuferry" not in node.run("ls /etc/ssh/sshd_config.d")
+        # Had sshd been reloaded on the way back, it would now refuse this very login.
+        with SshSession([node.server]) as fresh:
+            listed = fresh.run(node.server, ["ls", "/etc/ssh/sshd_config.d"], timeout_seconds=30)
+        assert listed.returncode == 0
+        assert b"00-gpuferry" not in listed.stdout
     finally:
         node.run("sed -i 1d /etc/ssh/sshd_config")
 
