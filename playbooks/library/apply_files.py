@@ -79,7 +79,7 @@ def unmet(condition):
     asked = condition["label"] or f"`{shlex.join(condition['command'])}`"
     if code != 0:
         return f"{asked} failed: {(err or out).strip()[-600:]}"
-    have = {" ".join(line.split()) for line in out.splitlines()}
+    have = [" ".join(line.split()) for line in out.splitlines()]
     for line in condition["lines"] or []:
         if " ".join(line.split()) not in have:
             key = line.split("=")[0].split()[0]
@@ -222,18 +222,24 @@ def converge(entries, steps, verify, rollback):
     armed = rollback if rollback and (changed or steps_due) else None
     if armed:
         armed.arm(changed)
+    activated = False
     try:
         for entry in changed:
             put(entry.path, entry.after)
         for condition in verify:
             if reason := unmet(condition):
                 raise Refused(reason)
+        activated = bool(steps_due)
         enforce(steps_due)
     except (Refused, OSError) as error:
         for entry in reversed(changed):
             put(entry.path, entry.before)
-        if armed:
+        # Only what was brought into force is taken out of it: a reload for nothing would bring in
+        # what others wrote, such as the very setting that was just refused.
+        if armed and activated:
             armed.undo()
+        elif armed:
+            armed.disarm()
         state = "; every file is back as it was" if changed else ""
         raise Refused(f"{error}{state}") from error
     return changed, steps_due
