@@ -52,8 +52,13 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
     }
 
 
-def expectations(spec: Spec, server: ServerSpec, user: str, facts: StackFacts) -> dict[str, Any]:
-    """What the checks compare one server with; contains the keys of the object stores."""
+def expectations(
+    spec: Spec, server: ServerSpec, user: str, kind: str, facts: StackFacts
+) -> dict[str, Any]:
+    """What the checks compare one server with; contains the keys of the object stores.
+
+    `kind` is what the machine turned out to be: container, vm or server.
+    """
     return {
         "hostname": server.name,
         "user": user,
@@ -64,7 +69,7 @@ def expectations(spec: Spec, server: ServerSpec, user: str, facts: StackFacts) -
         "extra_ca_certificates": _certificates(facts),
         "object_stores": facts.object_stores,
         "roles": ROLES,
-        "kind": server.kind if spec.provider == "local" else "server",
+        "kind": kind,
         "gpu": server.gpu.model_dump() if server.gpu else None,
     }
 

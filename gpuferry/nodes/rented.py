@@ -16,6 +16,7 @@ _LOOK = r"""
 . /etc/os-release
 printf '{"id":"%s","version":"%s","machine_id":"%s","arch":"%s",' "$ID" "$VERSION_ID" \
   "$(cat /etc/machine-id)" "$(uname -m)"
+printf '"container":"%s",' "$(systemd-detect-virt --container 2>/dev/null || true)"
 printf '"cpus":"%s","memory_kib":"%s","sudo":"%s"}' "$(nproc)" \
   "$(awk '/MemTotal/{print $2}' /proc/meminfo)" \
   "$(sudo -n true 2>/dev/null && echo yes || echo no)"
@@ -44,7 +45,8 @@ def adopt(inputs: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
         **server.model_dump(include={"address", "port", "user", "host_key", "private_address"}),
         "instance_id": facts["machine_id"][:12],
         "provider_facts": {
-            "kind": "server",
+            "provider": "ssh",
+            "kind": "server" if facts["container"] in ("", "none") else "container",
             "image": f"{facts['id']}-{facts['version']}",
             "architecture": facts["arch"],
             "cpus": facts["cpus"],

@@ -75,7 +75,7 @@ def _row(project: Project, entry: Entry) -> dict[str, object]:
 
 
 def _state(project: Project, entry: Entry) -> str:
-    if entry.server.provider_facts.get("kind") != "container":
+    if entry.server.provider_facts.get("provider") != "local":
         return "rented"
     from gpuferry.nodes.local import machine
 

@@ -92,5 +92,7 @@ def _inventory(
         "server": {"name": server.name, **machine, **key},
         "ssh_wait_seconds": spec.ssh_wait_seconds,
         "variables": desired.role_variables(spec, server, facts),
-        "expectations": desired.expectations(spec, server, machine["user"], facts),
+        "expectations": desired.expectations(
+            spec, server, machine["user"], machine["provider_facts"]["kind"], facts
+        ),
     }

@@ -116,7 +116,7 @@ def test_a_server_that_never_answers_fails_at_the_deadline(stack: Stack, rented:
     started = time.monotonic()
     said = stack.ferry("up", code=1).stderr
     assert "deadline 6 s" in said
-    assert time.monotonic() - started < 40
+    assert time.monotonic() - started < 90  # the deadline and what a busy machine adds
 
 
 def test_a_server_whose_ssh_comes_late_is_waited_for_and_converged(

@@ -12,7 +12,7 @@ def test_the_check_runs_only_where_a_gpu_is_declared() -> None:
     spec = parse_spec({"gpuferry:servers": servers})
     facts = desired.StackFacts()
     with_gpu, without = (
-        Expectations.model_validate(desired.expectations(spec, server, "ferry", facts))
+        Expectations.model_validate(desired.expectations(spec, server, "ferry", "server", facts))
         for server in spec.servers
     )
     assert "gpu" in with_gpu.concerns

@@ -36,7 +36,7 @@ def test_playbooks_and_checks_are_told_the_same() -> None:
         firewall={"ssh_from": ["192.0.2.0/24"]},
     )
     variables = desired.role_variables(declared, declared.servers[0], FACTS)
-    expected = desired.expectations(declared, declared.servers[0], "ferry", FACTS)
+    expected = desired.expectations(declared, declared.servers[0], "ferry", "container", FACTS)
     assert (
         variables["firewall_ssh_from"] == expected["ssh_from"] == ["10.213.0.0/24", "192.0.2.0/24"]
     )

@@ -168,6 +168,7 @@ def _outputs(args: MachineArgs, name: str) -> dict[str, Any]:
         "private_address": args.address4,
         "instance_id": found["Id"][:12],
         "provider_facts": {
+            "provider": "local",
             "kind": "container",
             "image": args.image,
             "address6": args.address6,
