@@ -40,6 +40,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
     return {
         "ferry_roles": ROLES,
         "base_hostname": server.name,
+        "base_packages_ahead": ["netbase", "nftables"],  # the firewall role's
         "base_users": _users(spec),
         "base_extra_ca_certificates": _certificates(facts),
         "base_apt_sources": {key: url for key, url in sources.items() if url},

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,8 +54,7 @@ def run_playbook(
     """
     import ansible_runner
 
-    folder = session.directory / f"run-{os.getpid()}-{playbook.removesuffix('.yml')}"
-    folder.mkdir(mode=0o700)
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=session.directory))
     result = PlayResult()
     with _cancellable() as cancelled:
         runner = ansible_runner.run(

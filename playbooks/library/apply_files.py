@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import shlex
 import shutil
@@ -47,6 +48,7 @@ author: [gpuferry]
 """
 
 STATE_DIRECTORY = "/var/lib/gpuferry/rollback"
+UNAPPLIED = "/var/lib/gpuferry/unapplied.json"
 SETTLE_SECONDS = 10
 
 
@@ -190,13 +192,55 @@ def validate(entries):
                 )
 
 
+class Unapplied:
+    """Commands that were due when a run was killed between writing files and running them.
+
+    The next run finds the files as wanted, so nothing else would tell it that they are not yet in
+    force.
+    """
+
+    def __init__(self, path=UNAPPLIED):
+        self.path = path
+
+    def commands(self):
+        """The commands that are owed."""
+        try:
+            with open(self.path) as handle:
+                return json.load(handle)
+        except (OSError, ValueError):
+            return []
+
+    def note(self, steps):
+        """Remember that these are about to be due."""
+        owed = self.commands()
+        new = [step["command"] for step in steps if step["command"] not in owed]
+        if new:
+            self._write(owed + new)
+
+    def done(self, steps):
+        """Forget these: they have run."""
+        finished = [step["command"] for step in steps]
+        if finished:
+            self._write([command for command in self.commands() if command not in finished])
+
+    def _write(self, commands):
+        if commands:
+            put(self.path, ("file", json.dumps(commands).encode(), 0o600, 0, 0))
+        else:
+            put(self.path, None)
+
+
 def due(steps, paths):
-    """The steps that have to run: a file of theirs changed, or their condition does not hold."""
+    """The steps that have to run.
+
+    A file of theirs changed, their condition does not hold, or a killed run owes them.
+    """
     wanted = []
+    owed = Unapplied().commands()
     for step in steps:
         patterns = step["paths"] or ["*"]
         touched = any(fnmatch.fnmatch(path, pattern) for path in paths for pattern in patterns)
-        if touched or (step["unless"] and unmet(step["unless"])):
+        if touched or step["command"] in owed or (step["unless"] and unmet(step["unless"])):
             wanted.append(step)
     return wanted
 
@@ -223,6 +267,8 @@ def converge(entries, steps, verify, rollback):
     if armed:
         armed.arm(changed)
     activated = False
+    unapplied = Unapplied()
+    unapplied.note(steps_due)
     try:
         for entry in changed:
             put(entry.path, entry.after)
@@ -231,18 +277,26 @@ def converge(entries, steps, verify, rollback):
                 raise Refused(reason)
         activated = bool(steps_due)
         enforce(steps_due)
+        unapplied.done(steps_due)
     except (Refused, OSError) as error:
-        for entry in reversed(changed):
-            put(entry.path, entry.before)
-        # Only what was brought into force is taken out of it: a reload for nothing would bring in
-        # what others wrote, such as the very setting that was just refused.
-        if armed and activated:
-            armed.undo()
-        elif armed:
-            armed.disarm()
+        take_back(changed, armed, activated)
         state = "; every file is back as it was" if changed else ""
         raise Refused(f"{error}{state}") from error
     return changed, steps_due
+
+
+def take_back(changed, armed, activated):
+    """Put every file back, and out of force what was brought into force.
+
+    Nothing else: a reload for nothing would bring in what others wrote, such as the very setting
+    that was just refused.
+    """
+    for entry in reversed(changed):
+        put(entry.path, entry.before)
+    if armed and activated:
+        armed.undo()
+    elif armed:
+        armed.disarm()
 
 
 CONDITION = {

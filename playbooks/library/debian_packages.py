@@ -44,6 +44,7 @@ LOCKS = (
 )
 # The tail is padding: struct flock on 64-bit Linux.
 FLOCK = "hhqqi4x"
+UPDATE = ["update", "-o", "APT::Update::Error-Mode=any"]
 
 
 def installed():
@@ -125,6 +126,23 @@ def apt_get(arguments, lock_seconds):
     return done.returncode, done.stdout
 
 
+def finish_interrupted_installation():
+    """Let dpkg finish what a killed run was in the middle of; apt refuses everything until then."""
+    if glob.glob("/var/lib/dpkg/updates/[0-9]*"):
+        subprocess.run(
+            ["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"],
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def unknown_package(output):
+    """Whether apt does not know a package, perhaps because its source is newer than the lists."""
+    return "Unable to locate package" in output or "no installation candidate" in output
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -142,13 +160,10 @@ def main():
     seconds = wanted["lock_timeout_seconds"]
     deadline = time.monotonic() + seconds
     output = ""
-    steps = (
-        [["update", "-o", "APT::Update::Error-Mode=any"]]
-        if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"]
-        else []
-    )
+    steps = [UPDATE] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
     if missing:
         steps.append(["install", "--no-install-recommends", *missing])
+    finish_interrupted_installation()
     for step in steps:
         while True:
             if holder := wait_for_lock(deadline):
@@ -165,6 +180,11 @@ def main():
                 or "Unable to acquire the dpkg" in output
                 or "Unable to lock" in output
             ):
+                continue
+            # A killed run may have added a source without fetching its lists.
+            if unknown_package(output) and UPDATE not in steps:
+                steps = [UPDATE, *steps]
+                apt_get(UPDATE, max(1, int(deadline - time.monotonic())))
                 continue
             reason = (
                 "\n".join(line for line in output.splitlines() if line.startswith(("E:", "W:")))

@@ -1,7 +1,10 @@
 """The four roles on a bare node: preview, converge, nothing to do, restart, repair."""
 
+import json
+
 import pytest
 
+from gpuferry import keys
 from gpuferry.errors import StepFailed
 
 CHANGED_ON_DISK = """
@@ -63,3 +66,27 @@ def test_only_the_roles_that_are_asked_for_are_played(node):
 def test_a_declared_size_that_is_not_there_is_refused(node):
     with pytest.raises(StepFailed, match="is declared"):
         node.play(playbook="resize.yml", resize_data_disk_gib=60000)
+
+
+OWED = ["/bin/sh", "-c"]
+OWED.append("! command -v update-ca-certificates >/dev/null || update-ca-certificates")
+
+
+def test_what_a_killed_run_wrote_but_did_not_apply_is_applied(node):
+    """Files as wanted say nothing about whether they are in force."""
+    ca = {"name": "owed.crt", "pem": keys.certificate_authority("owed")["ca_pem"]}
+    node.play("base", base_extra_ca_certificates=[ca])
+    owed = json.dumps([OWED])
+    node.run(
+        f"rm /etc/ssl/certs/owed.pem; echo '{owed}' > /var/lib/gpuferry/unapplied.json; "
+        "test -e /usr/local/share/ca-certificates/owed.crt"
+    )
+    node.play("base", base_extra_ca_certificates=[ca])
+    node.run("test -e /etc/ssl/certs/owed.pem; test ! -e /var/lib/gpuferry/unapplied.json")
+    assert node.changed("base", base_extra_ca_certificates=[ca]) == 0
+
+
+def test_an_interrupted_installation_is_finished(node):
+    node.run("apt-get -q -y remove rsync >/dev/null; : > /var/lib/dpkg/updates/0001")
+    assert node.changed("base") > 0
+    node.run('command -v rsync; test -z "$(ls /var/lib/dpkg/updates)"')
