@@ -32,9 +32,9 @@ def checked_spec(project: Project) -> Spec:
     return spec
 
 
-def open_stack(project: Project, spec: Spec | None, take_over: bool = False) -> Pulumi:
+def open_stack(project: Project, provider: str, take_over: bool = False) -> Pulumi:
     """Prepare this machine for the stack's provider and open the stack, its lock free."""
-    prerequisites.prepare(spec.provider if spec else "local", say_on_stderr)
+    prerequisites.prepare(provider, say_on_stderr)
     pulumi = Pulumi(find.ensure(say_on_stderr), project)
     for sentence in pulumi.release_stale_lock(take_over):
         say_on_stderr(sentence)
@@ -45,7 +45,7 @@ def up(project: Project, *, as_json: bool, take_over: bool) -> None:
     """Deploy the stack; prints verdicts and where to go next."""
     spec = checked_spec(project)
     started = time.monotonic()
-    pulumi = open_stack(project, spec, take_over)
+    pulumi = open_stack(project, spec.provider, take_over)
     with Progress() as progress:
         progress.say(
             f"deploying stack {project.stack}: {_count(len(spec.servers), 'server')}, "
@@ -119,7 +119,7 @@ def _report(
 def preview(project: Project, *, as_json: bool) -> None:
     """Say what `up` would change."""
     spec = checked_spec(project)
-    pulumi = open_stack(project, spec)
+    pulumi = open_stack(project, spec.provider)
     if not pulumi.exists():
         if not as_json:
             names = ", ".join(s.name for s in spec.servers)
@@ -157,30 +157,47 @@ def down(
     project: Project, *, yes: bool, discard_retained: bool, as_json: bool, take_over: bool
 ) -> None:
     """Remove everything the stack made."""
-    pulumi = open_stack(project, None, take_over)
+    provider = _provider(project)
+    pulumi = open_stack(project, provider, take_over)
     if not pulumi.exists():
-        _swept(project, as_json, f"Stack {project.stack} does not exist; nothing to remove.")
+        _swept(
+            project, provider, as_json, f"Stack {project.stack} does not exist; nothing to remove."
+        )
         return
     servers = ", ".join(pulumi.outputs().get("servers", {})) or "no servers"
     confirm(f"Stack {project.stack} ({servers}) and all its data will be removed.", yes)
     if discard_retained:
-        os.environ["GPUFERRY_DISCARD_RETAINED"] = "1"
+        from gpuferry.nodes.local import bucket
+
+        os.environ[bucket.DISCARD_RETAINED] = "1"
         pulumi = Pulumi(pulumi.engine, project)
     with Progress(quiet=as_json) as progress:
         if _pending(pulumi):
             pulumi.forget_pending(lambda event: None)
         summary = pulumi.destroy(progress.on_event)
     pulumi.remove_stack()
-    _swept(project, as_json, f"Stack {project.stack} is gone: {summary.changes.get('delete', 0)} "
-                             "resources removed.")  # fmt: skip
+    removed = summary.changes.get("delete", 0)
+    sentence = f"Stack {project.stack} is gone: {removed} resources removed."
+    _swept(project, provider, as_json, sentence)
 
 
-def _swept(project: Project, as_json: bool, sentence: str) -> None:
+def _provider(project: Project) -> str:
+    """The stack's provider; a stack file that is broken must not keep `down` from working."""
+    try:
+        return project.spec().provider
+    except SpecError as error:
+        say_on_stderr(f"{error} Going on as for provider local.")
+        return "local"
+
+
+def _swept(project: Project, provider: str, as_json: bool, sentence: str) -> None:
     """Remove what a killed run left outside the state, and say that all is gone."""
-    from gpuferry.nodes.local import survey
+    left: list[str] = []
+    if provider == "local":
+        from gpuferry.nodes.local import survey
 
-    left = survey.sweep(project.stack)
-    docker_engine.stop_own_if_idle()
+        left = survey.sweep(project.stack)
+        docker_engine.stop_own_if_idle()
     if as_json:
         print_json({"ok": True, "stack": project.stack, "message": sentence, "swept": left})
         return
@@ -200,7 +217,7 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
             f"{project.stack_file.name}, then run ./ferry up --stack {project.stack}."
         )
     started = time.monotonic()
-    pulumi = open_stack(project, spec, take_over)
+    pulumi = open_stack(project, spec.provider, take_over)
     (entry,) = select(pulumi, [name])
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:

@@ -40,7 +40,7 @@ def resize(
     changes, removed = plan(spec, name, wanted, servers)
     if removed:
         confirm(f"{', '.join(removed)} and the data on their disks will be removed.", yes)
-    pulumi = deployment.open_stack(project, spec, take_over)
+    pulumi = deployment.open_stack(project, spec.provider, take_over)
     pulumi.ensure_stack()
     before = project.stack_file.read_bytes()
     try:

@@ -160,6 +160,18 @@ def test_resizing_keeps_system_and_data(stack: Stack) -> None:
     assert "can only grow" in said
 
 
+def test_the_number_of_servers_grows_and_shrinks(stack: Stack) -> None:
+    stack.ferry("resize", "--servers", "2")
+    servers = {s["name"]: s for s in stack.json("nodes")["servers"]}
+    assert set(servers) == {"gpu-1", "gpu-2"}
+    assert servers["gpu-1"]["address"] != servers["gpu-2"]["address"]
+    assert {v["server"] for v in stack.json("check")["verdicts"]} == {"gpu-1", "gpu-2"}
+    said = stack.ferry("resize", "--servers", "1", code=2).stderr
+    assert "gpu-2 and the data on their disks will be removed" in said
+    stack.ferry("resize", "--servers", "1", "--yes")
+    assert [s["name"] for s in stack.json("nodes")["servers"]] == ["gpu-1"]
+
+
 def test_rebuilding_gives_a_fresh_system_in_the_old_place(stack: Stack) -> None:
     before = stack.json("nodes")["servers"][0]
     stack.ferry("ssh", "gpu-1", "--", "sudo touch /etc/old-system")

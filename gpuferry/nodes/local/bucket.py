@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from pydantic import BaseModel, ConfigDict
 
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.local.object_store import REGION
+
+DISCARD_RETAINED = "GPUFERRY_DISCARD_RETAINED"
 
 
 class BucketArgs(BaseModel):
@@ -117,17 +120,19 @@ def _admin(args: BucketArgs, path: str, body: bytes = b"", fine: tuple[int, ...]
 
 
 def delete(args: BucketArgs) -> None:
-    """Remove the bucket; the data goes with the S3 server's own folder.
+    """Remove the bucket and everything in it.
 
     Raises:
-        StepFailed: objects are still under retention.
+        StepFailed: objects are still under retention, and nobody said to discard those.
     """
+    # Set by `ferry down --discard-retained-objects`.
+    bypass = {"BypassGovernanceRetention": True} if os.environ.get(DISCARD_RETAINED) else {}
     with _client(args) as s3:
         try:
             for page in s3.get_paginator("list_object_versions").paginate(Bucket=args.name):
                 for entry in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
                     s3.delete_object(
-                        Bucket=args.name, Key=entry["Key"], VersionId=entry["VersionId"]
+                        Bucket=args.name, Key=entry["Key"], VersionId=entry["VersionId"], **bypass
                     )
             s3.delete_bucket(Bucket=args.name)
         except ClientError as error:
@@ -136,5 +141,5 @@ def delete(args: BucketArgs) -> None:
                 return
             raise StepFailed(
                 f"Bucket {args.name} cannot be removed ({code}). Objects under retention stay "
-                "until it ends; remove them with governance bypass if you must."
+                "until it ends; to lose them, run ./ferry down --discard-retained-objects"
             ) from None
