@@ -71,6 +71,7 @@ def expectations(
         "object_stores": facts.object_stores,
         "roles": ROLES,
         "kind": kind,
+        "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
         "gpu": server.gpu.model_dump() if server.gpu else None,
     }
 

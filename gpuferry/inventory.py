@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from gpuferry.errors import PrerequisiteMissing
 from gpuferry.nodes.server import Server
@@ -20,6 +20,8 @@ class Entry(BaseModel):
     ssh_wait_seconds: int
     variables: dict[str, Any]
     expectations: dict[str, Any]
+    labels: dict[str, str] = Field(default_factory=dict)
+    workload: str = ""
 
 
 def parse(raw: dict[str, Any]) -> Entry:

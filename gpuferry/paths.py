@@ -28,6 +28,11 @@ def config_dir() -> Path:
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
+def local_name(project: str, stack: str) -> str:
+    """What a stack is called on this machine; two projects may have stacks of the same name."""
+    return stack if project == "gpuferry" else f"{project}.{stack}"
+
+
 def local_dir(stack: str) -> Path:
     """Disks and object data of one local stack."""
     return data_dir() / "local" / stack

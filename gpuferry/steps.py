@@ -1,8 +1,9 @@
 """What Pulumi's commands run: `python3 -m gpuferry.steps NOUN VERB`.
 
 Inputs come as JSON on stdin, outputs leave as JSON on stdout, progress goes to stderr line by
-line. Secrets are only ever in those two streams, never in arguments or the environment. Every
-`create` is idempotent and serves as `update` too.
+line. No secret is ever an argument. Keys, whose update has to answer what their creation did, find
+that answer in their own environment, where Pulumi puts it; nothing else does. Every `create` is
+idempotent and serves as `update` too.
 """
 
 from __future__ import annotations

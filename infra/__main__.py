@@ -12,6 +12,7 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gpuferry.errors import FerryError
+from gpuferry.paths import local_name
 from gpuferry.spec import Spec, parse_spec
 from infra import providers
 from infra.certificates import trusted_certificates
@@ -21,7 +22,7 @@ from infra.step import Step
 
 def main(spec: Spec) -> None:
     """Declare everything."""
-    stack = pulumi.get_stack()
+    stack = local_name(pulumi.get_project(), pulumi.get_stack())
     keys = Step(
         "stack-keys", "stack-keys", {"stack": stack}, keeps=True, opts=pulumi.ResourceOptions()
     ).secret

@@ -23,7 +23,8 @@ class Step:
 
     Inputs travel as JSON on stdin and outputs return as JSON on stdout, so that no secret is ever
     part of a command line. `create` is idempotent and therefore also the update; `keeps=True`
-    marks steps (keys) whose result must never change.
+    marks steps (keys) whose result must never change, and which therefore are given it in the
+    environment of an update; `remembers=True` gives a step its last answer, which must be public.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Step:
         *,
         deletes: bool = False,
         keeps: bool = False,
+        remembers: bool = False,
         triggers: list[pulumi.Input[Any]] | None = None,
         opts: pulumi.ResourceOptions,
     ) -> None:
@@ -47,6 +49,8 @@ class Step:
             stdin=pulumi.Output.json_dumps(dict(inputs)),
             triggers=triggers,
             logging=local.Logging.STDERR,
+            # The environment is open to read, and limited: only what needs its last answer gets it.
+            add_previous_output_in_env=keeps or remembers,
             opts=pulumi.ResourceOptions.merge(
                 opts,
                 pulumi.ResourceOptions(
@@ -81,6 +85,7 @@ class Record:
             update="cat",
             stdin=pulumi.Output.json_dumps(document),
             logging=local.Logging.NONE,
+            add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions.merge(
                 opts, pulumi.ResourceOptions(additional_secret_outputs=_SECRET)
             ),

@@ -43,15 +43,21 @@ def run() -> None:
     """Run the command line and exit."""
     try:
         app(prog_name="./ferry")
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
     except FerryError as error:
-        if "--json" in sys.argv:
+        own = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+        if "--json" in own:
             print(json.dumps({"ok": False, "error": str(error), "exit_code": error.exit_code}))
         else:
             print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # A full disk, a folder that cannot be written: the system's own words name it.
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)

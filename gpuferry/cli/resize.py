@@ -18,10 +18,10 @@ def resize(
     name: Annotated[
         str | None, typer.Argument(help="Server; not needed with --servers alone.")
     ] = None,
-    cpus: Annotated[float | None, typer.Option(help="CPUs.")] = None,
-    memory_gib: Annotated[float | None, typer.Option(help="Memory in GiB.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="CPUs.", min=0.5)] = None,
+    memory_gib: Annotated[float | None, typer.Option(help="Memory in GiB.", min=0.5)] = None,
     data_disk_gib: Annotated[
-        int | None, typer.Option(help="Data disk in GiB; it can only grow.")
+        int | None, typer.Option(help="Data disk in GiB; it can only grow.", min=1)
     ] = None,
     servers: Annotated[
         int | None, typer.Option(help="Number of servers; new ones are like the last one.")

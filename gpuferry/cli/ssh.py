@@ -13,12 +13,12 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: ./ferry ssh gpu-1 -- systemctl is-system-running",
-        context_settings={"ignore_unknown_options": True},
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     )(ssh)
 
 
 def ssh(
-    name: Annotated[str, typer.Argument(help="Server.")],
+    name: Annotated[str, typer.Argument(help="Server; options go before it.")],
     command: Annotated[
         list[str] | None, typer.Argument(help="Command to run there; a shell when none is given.")
     ] = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from gpuferry.cli.options import DIRECTORY, STACK, Directory, Json, Stack, TakeOver, project
@@ -15,10 +17,13 @@ def register(app: typer.Typer) -> None:
 def up(
     stack: Stack = STACK,
     directory: Directory = DIRECTORY,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before data is removed.")
+    ] = False,
     json: Json = False,
     take_over_lock: TakeOver = False,
 ) -> None:
     """Deploy the stack: make servers and buckets, converge and verify them."""
     from gpuferry.operate import deployment
 
-    deployment.up(project(directory, stack), as_json=json, take_over=take_over_lock)
+    deployment.up(project(directory, stack), as_json=json, take_over=take_over_lock, yes=yes)

@@ -12,6 +12,7 @@ import os
 import subprocess
 
 PROOFS = "/var/lib/gpuferry/proofs.json"
+UNAPPLIED = "/var/lib/gpuferry/unapplied.json"
 TIMEOUT_SECONDS = 20
 
 
@@ -100,12 +101,16 @@ def main(request):  # type: ignore[no-untyped-def]
     """Compare with the proofs on this server, or replace them; print the findings as JSON."""
     asked = json.loads(request)
     proofs, holds, broken = _load(), [], {}
+    # Files may be as they were while their service still runs with something else.
+    owed = os.path.exists(UNAPPLIED)
     for role, wanted in asked["roles"].items():
         now = {"inputs": wanted["inputs"], "readings": readings(wanted["owns"])}
         if asked["mode"] == "record":
             proofs[role] = now
         known = proofs.get(role)
-        if known == now:
+        if owed and asked["mode"] == "check":
+            broken[role] = ["an interrupted run left work"]
+        elif known == now:
             holds.append(role)
         elif known is None:
             broken[role] = ["no proof yet"]

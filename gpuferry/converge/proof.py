@@ -83,7 +83,8 @@ def probe(
     )
     if done.returncode != 0:
         raise StepFailed(f"{server.name}: {_why(done.stderr.decode(errors='replace'), server)}")
-    return Findings.model_validate_json(done.stdout)
+    # The last line: a login shell may print a greeting first.
+    return Findings.model_validate_json(done.stdout.strip().splitlines()[-1])
 
 
 def _why(stderr: str, server: Server) -> str:

@@ -45,6 +45,6 @@ def _copy(project: Project) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}  # `down` works without; everything else has read the file before
     return document if isinstance(document, dict) else {}

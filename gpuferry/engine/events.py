@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-Operation = Literal[
-    "same", "create", "update", "replace", "create-replacement", "delete-replaced", "delete",
-    "read", "refresh",
-]  # fmt: skip
+from typing import Any
 
 
 @dataclass(frozen=True)

@@ -65,12 +65,15 @@ def ensure(say: Callable[[str], None]) -> Engine:
 def environment(engine: Engine, project: Project) -> dict[str, str]:
     """Variables under which Pulumi runs; `ferry env` prints them.
 
-    What the user has set is kept. The stand-in plugins come last on PATH, so an official one
-    that is there wins.
+    What the user has set is kept. An engine that was built has the stand-in plugins last on
+    PATH; any other fetches the official ones itself.
     """
     venv = Path(sys.executable).parent
-    parts = [str(venv), os.environ.get("PATH", ""), str(engine.path.parent), str(_STANDINS)]
+    parts = [str(venv), os.environ.get("PATH", ""), str(engine.path.parent)]
+    if engine.origin == "build":
+        parts.append(str(_STANDINS))
     variables = {
+        "PULUMI_STACK": project.stack,
         "PATH": os.pathsep.join(parts),
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -55,9 +55,9 @@ def read(state: Path, project: str, stack: str) -> list[Lock]:
             since = datetime.datetime.fromisoformat(stamp[:19] + "+00:00")
             if not stamp.endswith("Z"):
                 since = datetime.datetime.fromisoformat(stamp[:19] + stamp[-6:])
-        except (OSError, ValueError, KeyError):
+            fields = (int(content["pid"]), content["username"], content["hostname"])
+        except (OSError, ValueError, KeyError, TypeError):
             continue  # released while we read, or half-written
-        fields = (int(content["pid"]), content["username"], content["hostname"])
         locks.append(Lock(path, *fields, since))
     return locks
 

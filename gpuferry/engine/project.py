@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from gpuferry.errors import SpecError
-from gpuferry.paths import REPOSITORY
+from gpuferry.paths import REPOSITORY, local_name
 from gpuferry.spec import Spec, load_spec
 
 DEFAULT_STACK = "local"
@@ -47,6 +47,11 @@ class Project:
         return str(self._document().get("name", "gpuferry"))
 
     @property
+    def local_name(self) -> str:
+        """What the stack's things on this machine are named after."""
+        return local_name(self.name, self.stack)
+
+    @property
     def declares_backend(self) -> bool:
         """Whether Pulumi.yaml names a state backend of its own, such as a team's bucket."""
         return bool((self._document().get("backend") or {}).get("url"))
@@ -56,5 +61,10 @@ class Project:
         return load_spec(self.stack_file)
 
     def _document(self) -> dict[str, Any]:
-        document = yaml.safe_load((self.directory / "Pulumi.yaml").read_text(encoding="utf-8"))
+        try:
+            text = (self.directory / "Pulumi.yaml").read_text(encoding="utf-8")
+            document = yaml.safe_load(text)
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            first = str(error).splitlines()[0]
+            raise SpecError(f"{self.directory}/Pulumi.yaml cannot be read: {first}") from None
         return document if isinstance(document, dict) else {}

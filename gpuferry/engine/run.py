@@ -28,11 +28,13 @@ _PR_SET_PDEATHSIG = 1
 class Pulumi:
     """The engine on one stack."""
 
-    def __init__(self, engine: Engine, project: Project) -> None:
+    def __init__(self, engine: Engine, project: Project, *, backend: str | None = None) -> None:
         self.engine = engine
         self.project = project
         prepare_state()
         self._environment = {**os.environ, **environment(engine, project)}
+        if backend is not None:
+            self._environment["PULUMI_BACKEND_URL"] = backend
 
     def release_stale_lock(self, take_over: bool = False) -> list[str]:
         """Clear what killed runs left; refuse while another run is alive."""
@@ -72,7 +74,9 @@ class Pulumi:
         return [
             json.loads(_plaintext(resource["outputs"]["stdout"]))
             for resource in deployment.get("resources") or []
-            if resource["urn"].endswith(suffix) and not resource.get("delete")
+            if resource["urn"].endswith(suffix)
+            and resource["type"] == "command:local:Command"
+            and not resource.get("delete")
         ]
 
     def state(self) -> dict[str, Any]:
@@ -85,7 +89,7 @@ class Pulumi:
         if value is None:
             self._text(*self._stack("config", "rm", "--path", key))
         else:
-            self._text(*self._stack("config", "set", "--path", key, value))
+            self._text(*self._stack("config", "set", "--path"), "--", key, value)
 
     def remove_stack(self) -> None:
         """Forget a stack that has no resources."""
@@ -108,10 +112,6 @@ class Pulumi:
         """Say what a deployment would change; touches nothing."""
         return self._stream(["preview"], on_event)
 
-    def refresh(self, on_event: OnEvent) -> events.Summary:
-        """Read the resources again."""
-        return self._stream(["refresh", "--yes", "--skip-preview"], on_event)
-
     def destroy(self, on_event: OnEvent) -> events.Summary:
         """Remove everything the stack made."""
         return self._stream(["destroy", "--yes", "--skip-preview"], on_event)
@@ -121,7 +121,7 @@ class Pulumi:
 
     def _text(self, *arguments: str) -> str:
         done = subprocess.run(
-            [str(self.engine.path), *arguments, "--non-interactive"],
+            [str(self.engine.path), "--non-interactive", *arguments],
             cwd=self.project.directory,
             env=self._environment,
             capture_output=True,

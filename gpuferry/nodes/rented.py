@@ -37,7 +37,8 @@ def adopt(inputs: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         raise StepFailed(f"{server.name}: its facts could not be read: {said[-300:]}")
-    facts = json.loads(done.stdout)
+    # The last line: a login shell may print a greeting first.
+    facts = json.loads(done.stdout.decode(errors="replace").strip().splitlines()[-1])
     problem = refusal(server, facts)
     if problem:
         raise StepFailed(f"{server.name}: {problem}")

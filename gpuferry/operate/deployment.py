@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 import time
 
 from gpuferry import inventory
@@ -11,7 +13,7 @@ from gpuferry.checking.render import as_table
 from gpuferry.engine import events, find
 from gpuferry.engine.project import Project
 from gpuferry.engine.run import Pulumi
-from gpuferry.errors import SpecError, StepFailed
+from gpuferry.errors import FerryError, SpecError, StepFailed
 from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_console
 from gpuferry.operate.display import Progress
 from gpuferry.paths import local_dir
@@ -26,7 +28,10 @@ def checked_spec(project: Project) -> Spec:
     if spec.provider == "local":
         from gpuferry.nodes.local import capacity
 
-        refusal = capacity.refusal(spec.servers, capacity.measure(local_dir(project.stack)))
+        folder = local_dir(project.local_name)
+        refusal = capacity.refusal(
+            spec.servers, capacity.measure(folder), capacity.existing_disks_gib(folder)
+        )
         if refusal:
             raise SpecError(f"{project.stack_file.name}: {refusal}")
     return spec
@@ -41,8 +46,11 @@ def open_stack(project: Project, provider: str, take_over: bool = False) -> Pulu
     return pulumi
 
 
-def up(project: Project, *, as_json: bool, take_over: bool) -> None:
-    """Deploy the stack; prints verdicts and where to go next."""
+def up(project: Project, *, as_json: bool, take_over: bool, yes: bool = False) -> None:
+    """Deploy the stack; prints verdicts and where to go next.
+
+    Asks first where servers or buckets that are no longer declared would go, with their data.
+    """
     spec = checked_spec(project)
     started = time.monotonic()
     pulumi = open_stack(project, spec.provider, take_over)
@@ -52,6 +60,7 @@ def up(project: Project, *, as_json: bool, take_over: bool) -> None:
             f"{_count(len(spec.object_stores), 'object store')}, provider {spec.provider}"
         )
         pulumi.ensure_stack()
+        _confirm_losses(pulumi, spec, yes)
         summary = _deploy(pulumi, progress, replace=_lost(pulumi, spec, progress))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 
@@ -61,6 +70,22 @@ def _deploy(pulumi: Pulumi, progress: Progress, *, replace: list[str]) -> events
         progress.say("an earlier run was interrupted; continuing from where it stopped")
         pulumi.forget_pending(lambda event: None)
     return pulumi.up(progress.on_event, replace=replace)
+
+
+def _confirm_losses(pulumi: Pulumi, spec: Spec, yes: bool) -> None:
+    kept = {f"{s.name}-disk" for s in spec.servers} | {
+        f"{b.name}-bucket" for b in spec.object_stores
+    }
+    lost = sorted(n for n in _urns(pulumi) if n.endswith(("-disk", "-bucket")) and n not in kept)
+    if lost:
+        names = ", ".join(
+            name.replace("-disk", "'s disk").replace("-bucket", ", the bucket") for name in lost
+        )
+        confirm(
+            f"{names}: no longer declared in {pulumi.project.stack_file.name}, so all data on it "
+            "will be removed.",
+            yes,
+        )
 
 
 def _pending(pulumi: Pulumi) -> bool:
@@ -74,7 +99,7 @@ def _lost(pulumi: Pulumi, spec: Spec, progress: Progress) -> list[str]:
     from gpuferry.nodes.local import survey
 
     urns = _urns(pulumi)
-    lost = survey.revive(pulumi.project.stack, set(urns), progress.say)
+    lost = survey.revive(pulumi.project.local_name, set(urns), progress.say)
     for name in lost:
         progress.say(f"{name} is gone; it is made again")
     return [urns[name] for name in lost]
@@ -118,17 +143,7 @@ def _report(
 
 def preview(project: Project, *, as_json: bool) -> None:
     """Say what `up` would change."""
-    spec = checked_spec(project)
-    pulumi = open_stack(project, spec.provider)
-    if not pulumi.exists():
-        if not as_json:
-            names = ", ".join(s.name for s in spec.servers)
-            print(
-                f"Stack {project.stack} does not exist yet: `up` would create {names} and the rest."
-            )
-        else:
-            print_json({"ok": True, "stack": project.stack, "exists": False, "changes": {}})
-        return
+    checked_spec(project)
     planned: list[dict[str, str]] = []
 
     def watch(event: events.Event) -> None:
@@ -136,14 +151,22 @@ def preview(project: Project, *, as_json: bool) -> None:
         if isinstance(event, events.Finished) and event.name and event.operation != "same":
             planned.append({"resource": event.name, "operation": event.operation})
 
-    with Progress(quiet=as_json, planned=True) as progress:
-        summary = pulumi.preview(watch)
+    with tempfile.TemporaryDirectory(prefix="gpuferry-preview-") as nowhere:
+        engine = find.ensure(say_on_stderr)
+        pulumi = Pulumi(engine, project)
+        exists = pulumi.exists()
+        if not exists:
+            # Against a state that is thrown away, since nothing may be touched.
+            pulumi = Pulumi(engine, project, backend=f"file://{nowhere}")
+            pulumi.ensure_stack()
+        with Progress(quiet=as_json, planned=True) as progress:
+            summary = pulumi.preview(watch)
     if as_json:
         print_json(
             {
                 "ok": True,
                 "stack": project.stack,
-                "exists": True,
+                "exists": exists,
                 "changes": summary.changes,
                 "planned": planned,
             }
@@ -160,11 +183,12 @@ def down(
     provider = _provider(project)
     pulumi = open_stack(project, provider, take_over)
     if not pulumi.exists():
+        _confirm_leftovers(project, provider, yes)
         _swept(
             project, provider, as_json, f"Stack {project.stack} does not exist; nothing to remove."
         )
         return
-    servers = ", ".join(pulumi.outputs().get("servers", {})) or "no servers"
+    servers = ", ".join(r["server"]["name"] for r in pulumi.records("-inventory")) or "no servers"
     confirm(f"Stack {project.stack} ({servers}) and all its data will be removed.", yes)
     if discard_retained:
         from gpuferry.nodes.local import bucket
@@ -174,11 +198,31 @@ def down(
     with Progress(quiet=as_json) as progress:
         if _pending(pulumi):
             pulumi.forget_pending(lambda event: None)
+        if provider == "local":
+            from gpuferry.nodes.local import survey
+
+            with contextlib.suppress(FerryError):  # its buckets then say what is wrong
+                survey.revive_object_store(project.local_name, progress.say)
         summary = pulumi.destroy(progress.on_event)
     pulumi.remove_stack()
     removed = summary.changes.get("delete", 0)
     sentence = f"Stack {project.stack} is gone: {removed} resources removed."
     _swept(project, provider, as_json, sentence)
+
+
+def _confirm_leftovers(project: Project, provider: str, yes: bool) -> None:
+    """Things of a stack that the state does not know may be somebody's data."""
+    if provider != "local":
+        return
+    from gpuferry.nodes.local import survey
+
+    found = survey.leftovers(project.local_name)
+    if found:
+        confirm(
+            f"The state does not know stack {project.stack}, but these carry its name: "
+            f"{', '.join(found)}. They and their data will be removed.",
+            yes,
+        )
 
 
 def _provider(project: Project) -> str:
@@ -196,7 +240,7 @@ def _swept(project: Project, provider: str, as_json: bool, sentence: str) -> Non
     if provider == "local":
         from gpuferry.nodes.local import survey
 
-        left = survey.sweep(project.stack)
+        left = survey.sweep(project.local_name)
         docker_engine.stop_own_if_idle()
     if as_json:
         print_json({"ok": True, "stack": project.stack, "message": sentence, "swept": left})
@@ -219,6 +263,7 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     started = time.monotonic()
     pulumi = open_stack(project, spec.provider, take_over)
     (entry,) = select(pulumi, [name])
+    _confirm_losses(pulumi, spec, yes=False)
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:
         lost = _lost(pulumi, spec, progress)

@@ -10,7 +10,7 @@ from gpuferry.prepare.prerequisites import survey
 
 
 def show(*, as_json: bool) -> None:
-    """Print every prerequisite; exits 2 when one is missing that `up` cannot bring."""
+    """Print every prerequisite; exits 2 when one is missing, though `up` brings most of them."""
     found = survey()
     if as_json:
         print_json(

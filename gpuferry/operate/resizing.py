@@ -47,11 +47,11 @@ def resize(
         for path, value in changes:
             pulumi.set_config(path, value)
         deployment.checked_spec(project)
-    except Exception:
+    except BaseException:
         project.stack_file.write_bytes(before)
         raise
     say_on_stderr(f"{project.stack_file.name}: {len(changes)} values changed")
-    deployment.up(project, as_json=as_json, take_over=take_over)
+    deployment.up(project, as_json=as_json, take_over=take_over, yes=bool(removed))
 
 
 def plan(
@@ -92,6 +92,8 @@ def _size_changes(
         raise SpecError(f"resize: {asked}; this stack declares {', '.join(names)}.")
     index = names.index(name)
     server = spec.servers[index]
+    if server.ssh is not None:
+        raise SpecError(f"{name} is a rented server: its size is changed with its provider.")
     if wanted.data_disk_gib is not None and wanted.data_disk_gib < server.data_disk_gib:
         raise SpecError(
             f"{name}: the data disk has {server.data_disk_gib} GiB and can only grow; "

@@ -43,7 +43,7 @@ def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
             raise SpecError(
                 f"Stack {stack} has no server {name!r}; it has: {', '.join(known)}.{hint}"
             )
-    return [inventory.parse(known[name]) for name in names or known]
+    return [inventory.parse(known[name]) for name in dict.fromkeys(names or known)]
 
 
 def _deployed(project: Project, names: list[str]) -> list[Entry]:
@@ -58,7 +58,14 @@ def show(project: Project, *, as_json: bool) -> None:
         print_json({"ok": True, "stack": project.stack, "servers": rows})
         return
     columns = ["name", "state", "address", "port", "user", "kind", "image", "cpus", "memory_gib"]
-    print_table("", columns, [[str(row[c]) for c in columns] for row in rows])
+    columns += ["workload", "labels"]
+    print_table("", columns, [[_cell(row[c]) for c in columns] for row in rows])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={text}" for key, text in value.items())
+    return str(value)
 
 
 def _row(project: Project, entry: Entry) -> dict[str, object]:
@@ -70,6 +77,8 @@ def _row(project: Project, entry: Entry) -> dict[str, object]:
         "port": server.port,
         "user": server.user,
         "host_key": server.host_key,
+        "workload": entry.workload,
+        "labels": entry.labels,
         **{key: facts.get(key, "") for key in ("kind", "image", "cpus", "memory_gib")},
     }
 
@@ -80,7 +89,7 @@ def _state(project: Project, entry: Entry) -> str:
     from gpuferry.nodes.local import machine
 
     try:
-        return machine.states(project.stack).get(entry.server.name, "gone")
+        return machine.states(project.local_name).get(entry.server.name, "gone")
     except PrerequisiteMissing:
         return "stopped (no Docker engine)"
 
@@ -96,7 +105,8 @@ def ssh(project: Project, name: str, command: list[str]) -> int:
         elif sys.stdin.isatty():
             argv.insert(1, "-t")
         # Ctrl-C belongs to the remote side.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A handler, since an ignored signal would stay ignored in ssh itself.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
         try:
             code = subprocess.run(argv, check=False, env=dict(os.environ)).returncode
         finally:
@@ -146,6 +156,8 @@ def check(
     """Verify servers; exits 1 when a check fails."""
     from gpuferry.verify import verify
 
+    if junit is not None and not junit.resolve().parent.is_dir():
+        raise SpecError(f"--junit {junit}: there is no folder {junit.resolve().parent}.")
     entries = _deployed(project, names)
     verdicts = verify(entries, select=only or None)
     if junit is not None:

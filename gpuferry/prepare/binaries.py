@@ -19,6 +19,7 @@ MODULES = {
 }
 _MINUTES = {"pulumi": 5, "versitygw": 1}
 _MINIMUM_GO = (1, 26)
+_COMPLETE = "complete"  # a mark: an interrupted installation does not have it
 MINIMUM_GO_TEXT = "1.26"
 
 
@@ -58,7 +59,9 @@ def ensure(name: str, say: Callable[[str], None]) -> Path:
 
 def find_go() -> str | None:
     """A Go toolchain that is new enough, or None."""
-    candidates = [shutil.which("go"), "/usr/local/go/bin/go", str(_go_environment() / "bin/go")]
+    candidates = [shutil.which("go"), "/usr/local/go/bin/go"]
+    if (_go_environment() / _COMPLETE).exists():
+        candidates.append(str(_go_environment() / "bin/go"))
     return next((go for go in candidates if go and _version(go) >= _MINIMUM_GO), None)
 
 
@@ -97,4 +100,5 @@ def _install_go(say: Callable[[str], None]) -> str:
                 f"Go {'.'.join(map(str, _MINIMUM_GO))} or newer is needed to build Pulumi and "
                 f"could not be installed: {result.stderr.strip().splitlines()[-1]}"
             )
+    (target / _COMPLETE).touch()
     return str(target / "bin/go")

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, StringConstraints
 # A hostname label (RFC 1123): it becomes the server's hostname and part of resource names.
 NAME_RULE = "lower-case letters, digits and '-', 1 to 40 characters, starting with a letter"
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_RESERVED = ("all", "localhost", "servers", "ungrouped")
 
 # Amazon S3 "Bucket naming rules"; versitygw refuses the same names.
 BUCKET_RULE = (
@@ -37,8 +38,17 @@ _KEY_TYPES = (
 
 
 def _server_name(text: str) -> str:
+    if text in _RESERVED:
+        raise ValueError(f"{text!r} has a meaning of its own in Ansible; choose another name")
     if not _NAME.fullmatch(text):
         raise ValueError(f"{text!r} is not a usable name; accepted: {NAME_RULE}")
+    return text
+
+
+def _home_path(text: str) -> str:
+    # Commands run in different folders, so a relative path would mean different files.
+    if not text.startswith(("/", "~/")):
+        raise ValueError(f"{text!r} is a relative path; write it from / or from ~/")
     return text
 
 
@@ -71,7 +81,7 @@ def _cidr(text: str) -> str:
 def _public_key(text: str) -> str:
     parts = text.split()
     problem = "accepted: one line such as 'ssh-ed25519 AAAA… comment'"
-    if len(parts) < 2 or parts[0] not in _KEY_TYPES:
+    if len(parts) < 2 or parts[0] not in _KEY_TYPES or len(text.splitlines()) != 1:
         raise ValueError(f"{text[:24]!r}… is not an OpenSSH public key; {problem}")
     try:
         blob = base64.b64decode(parts[1], validate=True)
@@ -96,6 +106,7 @@ def _host_key(text: str) -> str:
 ServerName = Annotated[str, AfterValidator(_server_name)]
 BucketName = Annotated[str, AfterValidator(_bucket_name)]
 UserName = Annotated[str, AfterValidator(_user_name)]
+HomePath = Annotated[str, AfterValidator(_home_path)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 PublicKey = Annotated[str, AfterValidator(_public_key)]
 HostKey = Annotated[str, AfterValidator(_host_key)]

@@ -24,7 +24,22 @@ def load_spec(path: Path) -> Spec:
     Raises:
         SpecError: the file is missing, is no YAML, or declares something that cannot be had.
     """
-    return parse_spec(read_config(path), source=path.name)
+    config = read_config(path)
+    _refuse_plain_keys(config, path)
+    return parse_spec(config, source=path.name)
+
+
+def _refuse_plain_keys(config: Mapping[str, Any], path: Path) -> None:
+    servers = _decode(config.get(f"{NAMESPACE}:servers"), unseal=False)
+    for index, server in enumerate(servers if isinstance(servers, list) else []):
+        ssh = server.get("ssh") if isinstance(server, dict) else None
+        key = ssh.get("private_key") if isinstance(ssh, dict) else None
+        if key is not None and not (isinstance(key, dict) and set(key) == {"secure"}):
+            where = f"{NAMESPACE}:servers[{index}].ssh.private_key"
+            raise SpecError(
+                f"{path.name}: {where}: the key stands there in clear. Encrypt it: pulumi config "
+                f"set --secret --path '{where}' < KEYFILE; and replace the key, it has been seen."
+            )
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -36,6 +51,8 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path.name}: no such stack file. Create it (Pulumi.local.yaml is an example), or "
             "name another stack with --stack."
         ) from None
+    except OSError as error:
+        raise SpecError(f"{path.name}: cannot be read ({error.strerror}).") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""
@@ -55,7 +72,7 @@ def parse_spec(config: Mapping[str, Any], source: str = "config") -> Spec:
     """
     values: dict[str, Any] = {}
     for key, value in config.items():
-        namespace, _, name = key.partition(":")
+        namespace, _, name = str(key).partition(":")
         if namespace == NAMESPACE:
             values[name] = _decode(value)
         elif not name:
@@ -68,14 +85,14 @@ def parse_spec(config: Mapping[str, Any], source: str = "config") -> Spec:
         raise SpecError(_explain(error, source)) from None
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, *, unseal: bool = True) -> Any:
     if isinstance(value, str):
         try:
             decoded = json.loads(value)
         except ValueError:
             return value
         return decoded if isinstance(decoded, dict | list) else value
-    return _unseal(value)
+    return _unseal(value) if unseal else value
 
 
 def _unseal(value: Any) -> Any:

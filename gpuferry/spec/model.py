@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from gpuferry.spec.fields import (
     BucketName,
     Cidr,
+    HomePath,
     HostKey,
     PublicKey,
     ServerName,
@@ -47,7 +48,7 @@ class SshAccess(_Strict):
     port: int = Field(default=22, ge=1, le=65535)
     user: UserName = Field(description="a non-root user with passwordless sudo")
     host_key: HostKey = Field(description="public Ed25519 host key, the only one accepted")
-    key_file: str | None = Field(default=None, description="private key on this machine")
+    key_file: HomePath | None = Field(default=None, description="private key on this machine")
     private_key: SecretStr | None = Field(default=None, description="or the key itself, as secret")
 
     @model_validator(mode="after")
@@ -141,7 +142,15 @@ class MirrorsSpec(_Strict):
     inherit: bool = Field(default=True, description="take this machine's settings (provider local)")
     debian: Url | None = Field(default=None, description="instead of the server's own sources")
     debian_security: Url | None = Field(default=None, description="the same for security updates")
-    extra_ca_files: list[str] = Field(default_factory=list, description="PEM files on this machine")
+    extra_ca_files: list[HomePath] = Field(
+        default_factory=list, description="PEM files on this machine"
+    )
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.debian is None) != (self.debian_security is None):
+            raise ValueError("give both debian and debian_security, or neither")
+        return self
 
 
 class DockerSpec(_Strict):
@@ -187,6 +196,7 @@ class Spec(_Strict):
             _refuse_duplicates(key, names)
         for index, server in enumerate(self.servers):
             _fits_provider(self.provider, index, server)
+            _ssh_is_not_an_open_port(index, server)
         if self.provider == "ssh":
             if self.object_stores:
                 raise ValueError(
@@ -199,6 +209,16 @@ class Spec(_Strict):
                     "among them), such as [203.0.113.7/32]"
                 )
         return self
+
+
+def _ssh_is_not_an_open_port(index: int, server: ServerSpec) -> None:
+    ssh = server.ssh.port if server.ssh else 22
+    for position, port in enumerate(server.open_ports):
+        if port.protocol == "tcp" and port.port == ssh:
+            raise ValueError(
+                f"servers[{index}].open_ports[{position}]: {ssh}/tcp is SSH; say who may reach it "
+                "with firewall.ssh_from"
+            )
 
 
 def _refuse_duplicates(key: str, names: list[str]) -> None:

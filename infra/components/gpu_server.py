@@ -59,6 +59,7 @@ class GpuServer(pulumi.ComponentResource):
             f"{name}-converge",
             "converge",
             {"inventory": self.inventory, "content": roles_digest()},
+            remembers=True,
             opts=child,
         )
         verify = Step(
@@ -90,6 +91,8 @@ def _inventory(
     )
     return {
         "server": {"name": server.name, **machine, **key},
+        "labels": server.labels,
+        "workload": server.workload,
         "ssh_wait_seconds": spec.ssh_wait_seconds,
         "variables": desired.role_variables(spec, server, facts),
         "expectations": desired.expectations(

@@ -280,6 +280,7 @@ def converge(entries, steps, verify, rollback):
         unapplied.done(steps_due)
     except (Refused, OSError) as error:
         take_back(changed, armed, activated)
+        unapplied.done(steps_due)
         state = "; every file is back as it was" if changed else ""
         raise Refused(f"{error}{state}") from error
     return changed, steps_due

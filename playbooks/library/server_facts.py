@@ -138,7 +138,8 @@ def main():
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     session, known = ssh_session(), accounts()
     if session:
-        session["authorized_keys"] = authorized_keys(known[session["user"]]["home"])
+        # Not from the list: users of a directory service are not enumerated.
+        session["authorized_keys"] = authorized_keys(pwd.getpwnam(session["user"]).pw_dir)
     container = output("systemd-detect-virt", "--container") not in ("", "none")
     size = capacity()
     size["measured"] = size["measured"] or not container

@@ -1,7 +1,6 @@
 """A path with the state it has and the state it shall have, and the way from one to the other."""
 
 # Links, modes and renames are about names, which pathlib only wraps.
-# ruff: noqa: PTH101, PTH103, PTH104, PTH108, PTH110, PTH112, PTH114, PTH115, PTH119, PTH120, PTH211
 from __future__ import annotations
 
 import difflib
@@ -11,6 +10,14 @@ import pwd
 import shutil
 import stat
 import tempfile
+
+
+def user_controlled(directory):
+    """Whether somebody else than root may change what is in a directory."""
+    try:
+        return os.lstat(directory).st_uid != 0
+    except OSError:
+        return False
 
 
 class Refused(Exception):
@@ -40,8 +47,10 @@ class Entry:
             self.uid = self.gid = -1
             self.owner_known = False
         parent = os.path.dirname(self.path)
-        # Root writing below a directory that a user controls must not follow that user's links.
-        if self.uid > 0 and os.path.islink(parent):
+        # Root writing below a directory that a user controls must not follow that user's links:
+        # neither the directory's nor the file's own.
+        self.foreign = self.uid != 0 or user_controlled(parent)
+        if self.foreign and os.path.islink(parent):
             raise Refused(
                 f"{parent} is a symbolic link; replace it with a directory, then run again"
             )
@@ -53,7 +62,8 @@ class Entry:
             info = os.lstat(self.path)
         except OSError:
             return None
-        if stat.S_ISLNK(info.st_mode) and self.raw["link"] is None and not self.raw["absent"]:
+        follows = not self.foreign and self.raw["link"] is None and not self.raw["absent"]
+        if stat.S_ISLNK(info.st_mode) and follows:
             # A link is another way of having the file (/etc/default/locale on Debian 13).
             self.path = os.path.realpath(self.path)
             return self._read()

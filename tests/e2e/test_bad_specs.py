@@ -65,6 +65,16 @@ def test_a_wrong_spec_is_refused_with_the_path_of_the_key(
     assert stack.containers() == []
 
 
+def test_a_preview_of_a_new_stack_plans_all_of_it_and_makes_nothing(stack: Stack) -> None:
+    stack.declare(servers=[SERVER], object_stores=[{"name": "datasets"}])
+    answer = stack.json("preview")
+    assert answer["exists"] is False
+    operations = {p["resource"]: p["operation"] for p in answer["planned"]}
+    assert operations["gpu-1-machine"] == operations["datasets-bucket"] == "create"
+    assert stack.containers() == []
+    assert "has no servers yet" in stack.ferry("nodes", code=2).stderr
+
+
 def test_a_missing_stack_file_is_named(stack: Stack) -> None:
     stack.file.unlink(missing_ok=True)
     assert f"Pulumi.{stack.name}.yaml: no such stack file" in stack.ferry("up", code=2).stderr

@@ -86,12 +86,47 @@ def test_preview_touches_nothing(stack: Stack) -> None:
     assert set(stack.json("up")["changes"]) == {"same"}
 
 
+def test_data_is_not_removed_without_a_word(stack: Stack) -> None:
+    stack.declare(servers=[{**SERVER, "name": "renamed"}])
+    said = stack.ferry("up", code=2).stderr
+    assert "datasets, the bucket, gpu-1's disk: no longer declared" in said
+    assert "repeat with --yes" in said
+    stack.declare(servers=[SERVER], object_stores=[{"name": "datasets"}])
+    assert set(stack.json("up")["changes"]) == {"same"}
+
+
+def test_a_stack_that_the_state_does_not_know_is_not_swept_without_a_word(
+    stack: Stack, tmp_path: Path
+) -> None:
+    elsewhere = {**stack.environment, "PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+    done = subprocess.run(
+        stack.command("down"),
+        env=elsewhere,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"gpuferry-{stack.name}-gpu-1" in done.stderr
+    assert len(stack.containers()) == 2
+
+
+def test_another_gpuferrys_things_are_left_alone(stack: Stack, tmp_path: Path) -> None:
+    other = {**stack.environment, "XDG_DATA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        stack.command("down", "--yes"), env=other, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(stack.containers()) == 2
+
+
 def test_plain_pulumi_works_in_the_printed_environment(stack: Stack) -> None:
     script = (
         f'eval "$({stack.command("env")[0]} env --stack {stack.name})" && '
-        f"pulumi refresh --yes --skip-preview --stack {stack.name} >/dev/null && "
-        f"pulumi stack output servers --json --stack {stack.name} && "
-        f"pulumi up --yes --skip-preview --stack {stack.name}"
+        "pulumi refresh --yes --skip-preview >/dev/null && "
+        "pulumi stack output servers --json && "
+        "pulumi up --yes --skip-preview"
     )
     done = subprocess.run(
         ["sh", "-c", script],

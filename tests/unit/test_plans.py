@@ -68,6 +68,12 @@ def test_servers_that_do_not_fit_this_machine_are_refused(
     assert (found is None) if sentence is None else (found is not None and sentence in found)
 
 
+def test_a_disk_that_is_there_already_needs_no_free_space() -> None:
+    declared = spec({"name": "s0", "data_disk_gib": 150})
+    assert refusal(declared.servers, HAS, {"s0": 150}) is None
+    assert refusal(declared.servers, HAS, {"s0": 20}) is not None
+
+
 TWO = ({"name": "gpu-1", "cpus": 1}, {"name": "gpu-2", "cpus": 3, "data_disk_gib": 9})
 
 

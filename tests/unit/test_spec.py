@@ -48,6 +48,20 @@ REFUSED = [
     (server(kind="vm"), "servers[0].kind: 'vm' is not available in this version"),
     (server(name="GPU_1"), "'GPU_1' is not a usable name; accepted: lower-case letters"),
     (server(name="gpu-"), "'gpu-' is not a usable name"),
+    (server(name="servers"), "'servers' has a meaning of its own in Ansible"),
+    (server(open_ports=[{"port": 22}]), "open_ports[0]: 22/tcp is SSH; say who may reach it"),
+    (
+        {"servers": [SERVER], "mirrors": {"debian": "http://m"}},
+        "give both debian and debian_security, or neither",
+    ),
+    (
+        {"servers": [SERVER], "mirrors": {"extra_ca_files": ["ca.pem"]}},
+        "extra_ca_files[0]: 'ca.pem' is a relative path",
+    ),
+    (
+        {"servers": [SERVER], "users": [{"name": "anna", "public_keys": [f"{PUBLIC}\n{PUBLIC}"]}]},
+        "is not an OpenSSH public key",
+    ),
     (server(name="a" * 41), "is not a usable name"),
     ({"servers": [SERVER, SERVER]}, "servers: the name 'gpu-1' is used 2 times"),
     (
@@ -188,6 +202,16 @@ def test_an_encrypted_value_is_left_to_the_engine() -> None:
     del ssh["key_file"]
     found = spec(provider="ssh", **server(ssh=ssh), firewall={"ssh_from": ["10.0.0.0/8"]})
     assert found.servers[0].ssh.private_key is not None
+
+
+def test_a_private_key_in_clear_is_refused_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    ssh = {**SSH, "private_key": "CANARY"}
+    path.write_text(json.dumps({"config": {"gpuferry:servers": [{"name": "a", "ssh": ssh}]}}))
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert "stands there in clear" in str(caught.value)
+    assert "CANARY" not in str(caught.value)
 
 
 def test_a_key_without_namespace_is_named() -> None:

@@ -14,7 +14,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.client import Config
 from botocore.credentials import Credentials
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry.errors import StepFailed
@@ -75,6 +75,8 @@ def _refusals(bucket: str) -> Iterator[None]:
         raise StepFailed(
             f"The object store refused bucket {bucket}: {reason['Code']}, {reason['Message']}"
         ) from None
+    except BotoCoreError as error:
+        raise StepFailed(f"Bucket {bucket}: the object store does not answer: {error}") from None
 
 
 def _lock(days: int) -> dict[str, Any]:
@@ -127,7 +129,7 @@ def delete(args: BucketArgs) -> None:
     """
     # Set by `ferry down --discard-retained-objects`.
     bypass = {"BypassGovernanceRetention": True} if os.environ.get(DISCARD_RETAINED) else {}
-    with _client(args) as s3:
+    with _client(args) as s3, _refusals(args.name):
         try:
             for page in s3.get_paginator("list_object_versions").paginate(Bucket=args.name):
                 for entry in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:

@@ -29,17 +29,25 @@ def measure(folder: Path) -> Capacity:
     )
 
 
-def refusal(servers: list[ServerSpec], has: Capacity) -> str | None:
+def existing_disks_gib(folder: Path) -> dict[str, float]:
+    """Sizes of the data disks below a stack's folder, by server."""
+    return {p.stem: p.stat().st_size / (1 << 30) for p in (folder / "disks").glob("*.ext4")}
+
+
+def refusal(
+    servers: list[ServerSpec], has: Capacity, disks_gib: dict[str, float] | None = None
+) -> str | None:
     """Why these servers cannot run here, or None.
 
     CPUs are shared, so each server may have all of them; memory and disks add up, except that
-    disks are sparse: only one that is larger than the free space by itself is refused.
+    disks are sparse: only one that would by itself grow by more than the free space is refused.
+    `disks_gib` are the sizes of disks that are there already.
     """
     for index, server in enumerate(servers):
         where = f"gpuferry:servers[{index}] ({server.name})"
         if server.cpus > has.cpus:
             return f"{where}.cpus: {server.cpus:g}, but this machine has {has.cpus}."
-        if server.data_disk_gib > has.disk_gib:
+        if server.data_disk_gib - (disks_gib or {}).get(server.name, 0) > has.disk_gib:
             return (
                 f"{where}.data_disk_gib: {server.data_disk_gib}, but this machine has "
                 f"{has.disk_gib:.0f} GiB of free disk."

@@ -47,9 +47,16 @@ def create(stack: str, server: str, size_gib: int) -> dict[str, int]:
             f"The data disk of {server} is {have / GIB:.0f} GiB and cannot shrink to {size_gib} "
             f"GiB. Set data_disk_gib back to at least {have / GIB:.0f}."
         )
-    if have < size_gib * GIB:
+    if have < size_gib * GIB or _growing(path).exists():
+        _growing(path).touch()
         _grow(stack, server, size_gib)
+        _growing(path).unlink()
     return {"host_number": network.reserve_address(stack, server), "size_gib": size_gib}
+
+
+def _growing(path: Path) -> Path:
+    """A mark that growing has begun; a killed run leaves it, and the next one finishes."""
+    return path.with_suffix(".growing")
 
 
 def _grow(stack: str, server: str, size_gib: int) -> None:
@@ -61,7 +68,7 @@ def _grow(stack: str, server: str, size_gib: int) -> None:
     with machine.stopped(stack, server):
         unmount(stack, server)
         subprocess.run(["e2fsck", "-f", "-p", str(path)], capture_output=True, check=False)
-        # resize2fs first extends a regular file, then the file system; a killed run repeats it.
+        # resize2fs extends the file first, so its size does not tell whether it has finished.
         _tool("resize2fs", str(path), f"{size_gib}G")
 
 
@@ -85,6 +92,7 @@ def delete(stack: str, server: str) -> None:
     """Remove the disk, its data and the server's address."""
     unmount(stack, server)
     image_path(stack, server).unlink(missing_ok=True)
+    _growing(image_path(stack, server)).unlink(missing_ok=True)
     if mount_path(stack, server).is_dir():
         mount_path(stack, server).rmdir()
     network.release_address(stack, server)

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 from gpuferry.errors import PrerequisiteMissing, StepFailed
+from gpuferry.paths import data_dir
 
 LABEL_STACK = "gpuferry.stack"
 LABEL_ROOT = "gpuferry.root"
@@ -65,8 +66,12 @@ def inspect(kind: str, name: str) -> dict[str, Any] | None:
 
 
 def labelled(kind: str, stack: str) -> list[str]:
-    """Names of all things of a kind (`container`, `network`, `volume`) that a stack owns."""
+    """Names of all things of a kind (`container`, `network`, `volume`) that a stack of ours owns.
+
+    Another gpuferry on this machine (another data folder) may have a stack of the same name.
+    """
     arguments = ["container", "ls", "--all"] if kind == "container" else [kind, "ls"]
     name = "{{.Names}}" if kind == "container" else "{{.Name}}"
-    out = docker(*arguments, "--filter", f"label={LABEL_STACK}={stack}", "--format", name)
-    return out.split()
+    filters = (f"label={LABEL_STACK}={stack}", f"label={LABEL_ROOT}={data_dir()}")
+    wanted = [part for text in filters for part in ("--filter", text)]
+    return docker(*arguments, *wanted, "--format", name).split()

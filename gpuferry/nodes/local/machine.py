@@ -83,6 +83,7 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
     if found is None:
         tag = image.ensure(args.image, say)
         say("creating the machine")
+        docker("volume", "create", *_labels(args), f"{name}-docker")
         docker(*_create_command(args, name, tag))
         docker("cp", "--archive", "-", f"{name}:/", stdin=_first_boot_files(args))
     docker("start", name)
@@ -102,12 +103,6 @@ def _is_ours(found: dict[str, Any], args: MachineArgs) -> bool:
 
 
 def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:
-    labels = {
-        LABEL_STACK: args.stack,
-        LABEL_ROOT: str(data_dir()),
-        LABEL_SPEC: args.identity(),
-        LABEL_SERVER: args.name,
-    }
     return [
         *("container", "create", "--name", name, "--hostname", args.name),
         # What systemd, nftables and a nested Docker need; --privileged is not needed.
@@ -118,9 +113,19 @@ def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:
         *("-v", f"{name}-docker:/var/lib/docker"),
         *("-v", f"{disk.mount_path(args.stack, args.name)}:/data"),
         *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),
-        *(part for key, value in labels.items() for part in ("--label", f"{key}={value}")),
+        *_labels(args),
         *(tag, "/sbin/init"),
     ]
+
+
+def _labels(args: MachineArgs) -> list[str]:
+    labels = {
+        LABEL_STACK: args.stack,
+        LABEL_ROOT: str(data_dir()),
+        LABEL_SPEC: args.identity(),
+        LABEL_SERVER: args.name,
+    }
+    return [part for key, value in labels.items() for part in ("--label", f"{key}={value}")]
 
 
 def _first_boot_files(args: MachineArgs) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import ipaddress
 import json
 import shutil
+import socket
 import tarfile
 import time
 from collections.abc import Callable
@@ -153,6 +155,23 @@ def _wait(args: ObjectStoreArgs) -> None:
         f"The object store at {args.endpoint} does not answer ({problem}; waited up to "
         f"{_START_DEADLINE_SECONDS} s). Its log ends with: {logs}"
     )
+
+
+def wait_until_it_listens(stack: str) -> None:
+    """Wait until a server that was started again takes connections.
+
+    Raises:
+        StepFailed: it did not by the deadline.
+    """
+    found = inspect("container", container_name(stack))
+    networks = found["NetworkSettings"]["Networks"] if found else {}
+    address = networks.get(network.name(stack), {}).get("IPAddress", "")
+    deadline = time.monotonic() + _START_DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection((address, PORT), timeout=2):
+            return
+        time.sleep(0.1)
+    raise StepFailed(f"The object store at {address} does not take connections.")
 
 
 def delete(stack: str) -> None:

@@ -18,32 +18,48 @@ def revive(stack: str, resources: set[str], say: Callable[[str], None]) -> list[
     lost = []
     if "network" in resources and inspect("network", network.name(stack)) is None:
         lost.append("network")
-    if "object-store" in resources:
-        found = inspect("container", object_store.container_name(stack))
-        if found is None or "network" in lost:
-            lost.append("object-store")
-        elif not found["State"]["Running"]:
-            say("starting the object store, which was stopped")
-            docker("start", object_store.container_name(stack))
+    if "object-store" in resources and (not revive_object_store(stack, say) or "network" in lost):
+        lost.append("object-store")
     servers = sorted(r.removesuffix("-machine") for r in resources if r.endswith("-machine"))
     states = machine.states(stack)
     for server in servers:
         if server not in states or "network" in lost:
             lost.append(f"{server}-machine")
+        elif states[server] == "created":
+            continue  # half-made by an interrupted run; its creation is repeated
         elif states[server] != "running":
             say(f"starting {server}, which was {states[server]}")
             machine.start(stack, server)
     return lost
 
 
+def revive_object_store(stack: str, say: Callable[[str], None]) -> bool:
+    """Start the stack's S3 server if it is stopped; False when there is none."""
+    name = object_store.container_name(stack)
+    found = inspect("container", name)
+    if found is not None and not found["State"]["Running"]:
+        say("starting the object store, which was stopped")
+        docker("start", name)
+        object_store.wait_until_it_listens(stack)
+    return found is not None
+
+
+_KINDS = ("container", "network", "volume")
+
+
+def leftovers(stack: str) -> list[str]:
+    """What carries the stack's label, and its disks."""
+    disks = sorted(path.stem for path in (local_dir(stack) / "disks").glob("*.ext4"))
+    found = [name for kind in _KINDS for name in labelled(kind, stack)]
+    return found + [f"disk of {name}" for name in disks]
+
+
 def sweep(stack: str) -> list[str]:
     """Remove everything that carries the stack's label, and its folder; return what was found."""
-    left = []
-    for kind in ("container", "network", "volume"):
+    left = leftovers(stack)
+    for kind in _KINDS:
         for name in labelled(kind, stack):
-            force = ["--force"] if kind != "network" else []
-            docker(kind, "rm", *force, name)
-            left.append(name)
+            docker(kind, "rm", *(["--force"] if kind != "network" else []), name)
     folder = local_dir(stack)
     if folder.is_dir():
         for image in (folder / "disks").glob("*.ext4"):

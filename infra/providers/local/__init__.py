@@ -21,7 +21,10 @@ class LocalProvider:
         self._spec = spec
         self._keys = keys
         self._store: Step | None = None
-        refusal = capacity.refusal(spec.servers, capacity.measure(local_dir(stack)))
+        folder = local_dir(stack)
+        refusal = capacity.refusal(
+            spec.servers, capacity.measure(folder), capacity.existing_disks_gib(folder)
+        )
         if refusal:
             raise SpecError(refusal)
 
