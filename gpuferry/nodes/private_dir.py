@@ -58,7 +58,11 @@ def sweep_leftovers(base: Path) -> list[Path]:
     """Remove directories of runs that were killed; return what was removed."""
     removed = []
     for path in base.glob(f"{_PREFIX}*"):
-        if path.is_symlink() or path.lstat().st_uid != os.getuid():
+        try:
+            ours = not path.is_symlink() and path.lstat().st_uid == os.getuid()
+        except FileNotFoundError:
+            continue  # a run that has just ended removed it itself
+        if not ours:
             continue
         if _is_abandoned(path):
             end_processes_of(path)

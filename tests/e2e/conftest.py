@@ -129,7 +129,8 @@ NewStack = Callable[[], Stack]
 
 @pytest.fixture(scope="session", autouse=True)
 def _swept() -> None:
-    """Remove what killed test runs left."""
+    """Remove what killed test runs left; have the environment that `./ferry` sets up once."""
+    subprocess.run([str(REPOSITORY / "ferry"), "--help"], check=True, capture_output=True)
     sweep_dead_runs()
 
 

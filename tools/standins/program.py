@@ -107,6 +107,8 @@ def main() -> None:
         sys.exit(f"{sys.executable} cannot import pulumi: {error}")
     try:
         code = run(arguments)
+    except KeyboardInterrupt:  # the engine ends; it has been told what was wrong
+        code = EXIT_EXPLAINED
     except SystemExit as error:  # raised by the SDK, too, when the engine goes away
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     for stream in (sys.stdout, sys.stderr):
