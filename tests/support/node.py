@@ -138,9 +138,15 @@ class NodeMaker:
 
 def sweep_dead_runs() -> None:
     """Remove what killed test runs left."""
-    labels = docker("ps", "-a", "--format", '{{.Label "gpuferry.stack"}}').split()
-    labels += docker("network", "ls", "--format", '{{.Label "gpuferry.stack"}}').split()
-    for stack in set(labels):
+    labels = '{{.Label "gpuferry.stack"}} {{.Label "gpuferry.root"}}'
+    listed = docker("ps", "-a", "--format", labels) + docker("network", "ls", "--format", labels)
+    for line in set(listed.splitlines()):
+        stack, _, root = line.partition(" ")
         owner = _STACK.fullmatch(stack)
         if owner and not Path(f"/proc/{owner[1]}").exists():
+            before = os.environ.get("XDG_DATA_HOME")
+            os.environ["XDG_DATA_HOME"] = str(Path(root).parent)
             survey.sweep(stack)
+            os.environ.pop("XDG_DATA_HOME")
+            if before is not None:
+                os.environ["XDG_DATA_HOME"] = before
