@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,15 +13,20 @@ from pathlib import Path
 
 import yaml
 
+from gpuferry import inventory
 from gpuferry.converge.play import run_playbook
 from gpuferry.converge.run import converge
 from gpuferry.engine import find
 from gpuferry.engine.project import Project
+from gpuferry.engine.run import Pulumi
+from gpuferry.inventory import Entry
+from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
 from tests.bench import state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
+_FERRY = [str(REPOSITORY / "ferry")]
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Bench:
         self.runs = runs
         self._maker = NodeMaker("b")
         self._converged: list[Node] = []
+        self._deployed: list[tuple[Entry, SshSession]] = []
         self._clean_up = contextlib.ExitStack()
 
     def bare(self) -> Node:
@@ -61,6 +66,35 @@ class Bench:
             converge([node.entry() for node in new], say=_silent)
         return self._converged[:count]
 
+    @property
+    def project(self) -> Project:
+        """The folder of the deployed stack."""
+        folder = self.folder / "stack"
+        if not folder.exists():
+            return _project(folder, str(REPOSITORY / "infra"))
+        return Project(folder, f"b{os.getpid()}-8")
+
+    def deployed(self) -> tuple[list[str], Entry, SshSession]:
+        """A stack of one server and one bucket, as `ferry up` makes it; made once.
+
+        Returns the options that name it, its server, and a session with that.
+        """
+        project = self.project
+        options = ["--stack", project.stack, "-C", str(project.directory)]
+        if not self._deployed:
+            config = {
+                "gpuferry:servers": [{"name": "gpu-1", "cpus": 1, "memory_gib": 1}],
+                "gpuferry:object_stores": [{"name": "datasets"}],
+            }
+            project.stack_file.write_text(yaml.safe_dump({"config": config}))
+            self._clean_up.callback(lambda: _run([*_FERRY, "down", "--yes", *options]))
+            _run([*_FERRY, "up", *options])
+            pulumi = Pulumi(find.ensure(_silent), project)
+            (entry,) = (inventory.parse(raw) for raw in pulumi.records("-inventory"))
+            session = self._clean_up.enter_context(SshSession([entry.server]))
+            self._deployed.append((entry, session))
+        return (options, *self._deployed[0])
+
     def in_turn(self, *sides: Callable[[], None]) -> list[list[float]]:
         """Run the sides A B A B … after one warm-up each; seconds by side."""
         for side in sides:
@@ -70,10 +104,6 @@ class Bench:
             for index, side in enumerate(sides):
                 series[index].append(_seconds(side))
         return series
-
-    def defer(self, work: Callable[[], None]) -> None:
-        """Do this at the end, whatever happens."""
-        self._clean_up.callback(work)
 
     def close(self) -> None:
         """Remove everything that was made."""
@@ -91,7 +121,7 @@ def _seconds(work: Callable[[], None]) -> float:
     return time.monotonic() - started
 
 
-def _run(command: Sequence[str], **environment: str) -> None:
+def _run(command: Sequence[str], **environment: str) -> str:
     done = subprocess.run(
         command,
         env={**os.environ, **environment},
@@ -102,35 +132,33 @@ def _run(command: Sequence[str], **environment: str) -> None:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def no_change_converge(bench: Bench) -> list[Pair]:
-    """Converge with nothing to change: ours, pyinfra, plain ansible-playbook."""
-    (node,) = bench.converged(1)
+    """Converge with nothing to change: the whole command, pyinfra, plain ansible-playbook."""
+    options, entry, session = bench.deployed()
+    node = Node(entry.server, session, {})
     folder = bench.folder / "state"
     folder.mkdir()
     declared = state.read(node, folder)
-    inventory = folder / "inventory.py"
+    hosts = folder / "hosts.py"
     known_hosts = folder / "known_hosts"
     known_hosts.write_text(f"{node.server.address} {node.server.host_key}\n")
     connection = {
         "ssh_user": node.server.user,
-        "ssh_key": str(node.session.key_path(node.server)),
+        "ssh_key": str(session.key_path(node.server)),
         "ssh_known_hosts_file": str(known_hosts),
         "ssh_strict_host_key_checking": "yes",
     }
-    inventory.write_text(f"servers = [({node.server.address!r}, {connection!r})]\n")
-    pyinfra = [str(state.peer_environment() / "pyinfra"), "-y", str(inventory)]
+    hosts.write_text(f"servers = [({node.server.address!r}, {connection!r})]\n")
+    pyinfra = [str(state.peer_environment() / "pyinfra"), "-y", str(hosts)]
     pyinfra.append(str(_PEERS / "pyinfra_deploy.py"))
 
     def ours() -> None:
-        code = (
-            "import sys; from gpuferry.inventory import Entry;"
-            "from gpuferry.converge.run import converge;"
-            "e = Entry.model_validate_json(sys.stdin.read());"
-            "(r,) = converge([e], say=lambda t: None); assert r.changed == 0 and not r.played, r"
-        )
-        _with_stdin([sys.executable, "-c", code], _entry_json(node))
+        answer = json.loads(_run([*_FERRY, "converge", "--json", *options]))
+        (server,) = answer["servers"]
+        assert (server["changed"], server["played"]) == (0, []), server
 
     def theirs() -> None:
         _run(pyinfra, BENCH_STATE=str(declared.folder))
@@ -139,34 +167,19 @@ def no_change_converge(bench: Bench) -> list[Pair]:
         result = run_playbook(
             "site.yml",
             [node.server],
-            {node.server.name: node.variables()},
-            node.session,
+            {node.server.name: entry.variables},
+            session,
             say=_silent,
             accelerated=False,
         )
         assert result.changed(node.server.name) == 0
 
     seconds = bench.in_turn(ours, theirs, ansible)
+    name = "ferry converge, nothing to change"
     return [
-        Pair("no-change converge", seconds[0], "pyinfra, same state", seconds[1], 0.5, 3.0),
-        Pair(
-            "no-change converge", seconds[0], "ansible-playbook, same roles", seconds[2], 0.5, 3.0
-        ),
+        Pair(name, seconds[0], "pyinfra, same state", seconds[1], 0.5, 3.0),
+        Pair(name, seconds[0], "ansible-playbook, same roles", seconds[2], 0.5, 3.0),
     ]
-
-
-def _entry_json(node: Node) -> str:
-    entry = node.entry()
-    raw = entry.model_dump_json()
-    return raw.replace('"**********"', json.dumps(node.server.private_key.get_secret_value()))
-
-
-def _with_stdin(command: Sequence[str], text: str) -> None:
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=False, cwd=REPOSITORY
-    )
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-2000:])
 
 
 def first_converge(bench: Bench) -> list[Pair]:
@@ -203,24 +216,11 @@ def _by_hand(node: Node, tarball: Path, packages: list[str]) -> None:
 def no_change_up(bench: Bench) -> list[Pair]:
     """`pulumi up` with nothing to change: the stack against an empty program, same engine."""
     engine = find.ensure(_silent)
-    ours = _project(bench.folder / "stack", str(REPOSITORY / "infra"))
-    ours.stack_file.write_text(
-        yaml.safe_dump(
-            {
-                "config": {
-                    "gpuferry:servers": [{"name": "gpu-1", "cpus": 1, "memory_gib": 1}],
-                    "gpuferry:object_stores": [{"name": "datasets"}],
-                }
-            }
-        )
-    )
+    options, _, _ = bench.deployed()
+    ours = bench.project
     empty = _project(bench.folder / "empty", ".")
     (empty.directory / "__main__.py").write_text('"""Declares nothing."""\n')
     empty.stack_file.write_text("config: {}\n")
-    ferry = [str(REPOSITORY / "ferry")]
-    options = ["--stack", ours.stack, "-C", str(ours.directory)]
-    bench.defer(lambda: _run([*ferry, "down", "--yes", *options]))
-    _run([*ferry, "up", *options])
     environment = find.environment(engine, empty)
     _run(
         [str(engine.path), "stack", "init", empty.stack, "-C", str(empty.directory)], **environment
@@ -229,10 +229,14 @@ def no_change_up(bench: Bench) -> list[Pair]:
     def up(project: Project) -> Callable[[], None]:
         command = [str(engine.path), "up", "--yes", "--skip-preview", "--non-interactive"]
         command += ["--stack", project.stack, "-C", str(project.directory)]
-        return lambda: _run(command, **environment)
+
+        def work() -> None:
+            _run(command, **environment)
+
+        return work
 
     def through_ferry() -> None:
-        _run([*ferry, "up", *options])
+        _run([*_FERRY, "up", *options])
 
     seconds = bench.in_turn(up(ours), up(empty), through_ferry)
     return [
