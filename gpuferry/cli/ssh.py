@@ -28,4 +28,7 @@ def ssh(
     """Log in to a server, its host key pinned, or run one command there."""
     from gpuferry.operate import servers
 
-    raise typer.Exit(servers.ssh(project(directory, stack), name, command or []))
+    remote = command or []
+    # Everything behind the name belongs to the command, a first `--` only separates it.
+    remote = remote[1:] if remote[:1] == ["--"] else remote
+    raise typer.Exit(servers.ssh(project(directory, stack), name, remote))
