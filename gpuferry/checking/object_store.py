@@ -65,12 +65,14 @@ def round_trip(node: Node, store: ExpectedStore) -> str:
     removed, gone = _send(
         node, [("DELETE", sign("delete_object", **extra), None), ("GET", get, None)]
     )
+    ending = "deleted"
     if version and removed[0] == 403:
         hide = ("DELETE", sign("delete_object"), None)
         removed, gone = _send(node, [hide, ("GET", get, None)])
+        ending = "hidden until its retention ends"
     _expect(removed, 204, "delete")
     _expect(gone, 404, "read after deletion")
-    return f"{len(content)} bytes written, read back and deleted"
+    return f"{len(content)} bytes written, read back and {ending}"
 
 
 def _send(node: Node, requests: list[tuple[str, str, str | None]]) -> list[tuple[int, str, str]]:

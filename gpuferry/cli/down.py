@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from gpuferry.cli.options import DIRECTORY, STACK, Directory, Json, Stack, TakeOver, project
+from gpuferry.cli.options import (
+    DIRECTORY,
+    STACK,
+    Directory,
+    DiscardRetained,
+    Json,
+    Stack,
+    TakeOver,
+    project,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -18,9 +27,7 @@ def down(
     stack: Stack = STACK,
     directory: Directory = DIRECTORY,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    discard_retained_objects: Annotated[
-        bool, typer.Option(help="Also delete objects whose retention has not ended.")
-    ] = False,
+    discard_retained_objects: DiscardRetained = False,
     json: Json = False,
     take_over_lock: TakeOver = False,
 ) -> None:

@@ -30,6 +30,13 @@ TakeOver = Annotated[
     typer.Option("--take-over-lock", help="The run on another machine that holds it is over."),
 ]
 
+DiscardRetained = Annotated[
+    bool,
+    typer.Option(
+        "--discard-retained-objects", help="Also delete objects whose retention has not ended."
+    ),
+]
+
 STACK = DEFAULT_STACK
 DIRECTORY = REPOSITORY
 

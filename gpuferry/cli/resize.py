@@ -24,7 +24,7 @@ def resize(
         int | None, typer.Option(help="Data disk in GiB; it can only grow.", min=1)
     ] = None,
     servers: Annotated[
-        int | None, typer.Option(help="Number of servers; new ones are like the last one.")
+        int | None, typer.Option(help="Number of servers; new ones are like the last one.", max=64)
     ] = None,
     stack: Stack = STACK,
     directory: Directory = DIRECTORY,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuferry.cli.options import DIRECTORY, STACK, Directory, Stack, project
+from gpuferry.errors import SpecError
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +30,10 @@ def ssh(
     from gpuferry.operate import servers
 
     remote = command or []
+    if remote and remote[0].split("=")[0] in ("--stack", "-s", "--directory", "-C"):
+        raise SpecError(
+            f"{remote[0]} goes before the server's name: ./ferry ssh {remote[0]} … {name}"
+        )
     # Everything behind the name belongs to the command, a first `--` only separates it.
     remote = remote[1:] if remote[:1] == ["--"] else remote
     raise typer.Exit(servers.ssh(project(directory, stack), name, remote))

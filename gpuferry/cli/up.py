@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from gpuferry.cli.options import DIRECTORY, STACK, Directory, Json, Stack, TakeOver, project
+from gpuferry.cli.options import (
+    DIRECTORY,
+    STACK,
+    Directory,
+    DiscardRetained,
+    Json,
+    Stack,
+    TakeOver,
+    project,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -20,10 +29,17 @@ def up(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask before data is removed.")
     ] = False,
+    discard_retained_objects: DiscardRetained = False,
     json: Json = False,
     take_over_lock: TakeOver = False,
 ) -> None:
     """Deploy the stack: make servers and buckets, converge and verify them."""
     from gpuferry.operate import deployment
 
-    deployment.up(project(directory, stack), as_json=json, take_over=take_over_lock, yes=yes)
+    deployment.up(
+        project(directory, stack),
+        as_json=json,
+        take_over=take_over_lock,
+        yes=yes,
+        discard_retained=discard_retained_objects,
+    )

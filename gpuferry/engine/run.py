@@ -18,7 +18,7 @@ import yaml
 from gpuferry.engine import config, events, locks
 from gpuferry.engine.find import Engine, environment, prepare_state
 from gpuferry.engine.project import Project
-from gpuferry.errors import PrerequisiteMissing, StepFailed
+from gpuferry.errors import PrerequisiteMissing, StackLocked, StepFailed
 from gpuferry.spec.load import NAMESPACE
 
 OnEvent = Callable[[events.Event], None]
@@ -83,13 +83,14 @@ class Pulumi:
         """The stack's state, secrets encrypted."""
         return dict(json.loads(self._text(*self._stack("stack", "export"))))
 
-    def set_config(self, path: str, value: str | None) -> None:
-        """Set one value of the stack file, or remove it with None; comments are kept."""
+    def set_config(self, file: Path, path: str, value: str | None) -> None:
+        """Set one value of a stack file, or remove it with None; comments are kept."""
         key = f"{NAMESPACE}:{path}"
+        options = ("--path", "--config-file", str(file))
         if value is None:
-            self._text(*self._stack("config", "rm", "--path", key))
+            self._text(*self._stack("config", "rm", *options), "--", key)
         else:
-            self._text(*self._stack("config", "set", "--path"), "--", key, value)
+            self._text(*self._stack("config", "set", *options), "--", key, value)
 
     def remove_stack(self) -> None:
         """Forget a stack that has no resources."""
@@ -146,18 +147,27 @@ class Pulumi:
     def _stream(self, arguments: list[str], on_event: OnEvent) -> events.Summary:
         command = [str(self.engine.path), *self._stack(*arguments), "--non-interactive", "--json"]
         command += ["--config-file", str(config.prepare(self.project))]
-        summary, problems = events.Summary(), []
+        summary = events.Summary()
+        problems: list[events.Said] = []
+        locked = False
         with self._started(command) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 event = events.parse(line)
                 if isinstance(event, events.Summary):
                     summary = event
-                elif isinstance(event, events.Said) and event.severity == "error":
-                    problems.append(event)
+                elif isinstance(event, events.Said):
+                    locked = locked or "/.pulumi/locks/" in event.text
+                    if event.severity == "error":
+                        problems.append(event)
                 if event is not None:
                     on_event(event)
             code = process.wait()
+        if code != 0 and locked:
+            raise StackLocked(
+                f"The stack {self.project.stack} is in use by another run that began just before "
+                "this one. Wait until it ends, then run this again."
+            )
         if code != 0:
             raise StepFailed(_explain(problems, code, arguments[0]))
         return summary

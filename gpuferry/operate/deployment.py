@@ -10,7 +10,7 @@ import time
 
 from gpuferry import inventory
 from gpuferry.checking.render import as_table
-from gpuferry.engine import events, find
+from gpuferry.engine import config, events, find
 from gpuferry.engine.project import Project
 from gpuferry.engine.run import Pulumi
 from gpuferry.errors import FerryError, SpecError, StepFailed
@@ -25,16 +25,26 @@ from gpuferry.verdict import Verdict
 def checked_spec(project: Project) -> Spec:
     """The stack's configuration, with what only this machine can refuse refused as well."""
     spec = project.spec()
-    if spec.provider == "local":
-        from gpuferry.nodes.local import capacity
-
-        folder = local_dir(project.local_name)
-        refusal = capacity.refusal(
-            spec.servers, capacity.measure(folder), capacity.existing_disks_gib(folder)
-        )
-        if refusal:
-            raise SpecError(f"{project.stack_file.name}: {refusal}")
+    check_capacity(project, spec)
     return spec
+
+
+def check_capacity(project: Project, spec: Spec) -> None:
+    """Refuse local servers that this machine cannot carry.
+
+    Raises:
+        SpecError: names the key, what it asks for and what there is.
+    """
+    if spec.provider != "local":
+        return
+    from gpuferry.nodes.local import capacity
+
+    folder = local_dir(project.local_name)
+    refusal = capacity.refusal(
+        spec.servers, capacity.measure(folder), capacity.existing_disks_gib(folder)
+    )
+    if refusal:
+        raise SpecError(f"{project.stack_file.name}: {refusal}")
 
 
 def open_stack(project: Project, provider: str, take_over: bool = False) -> Pulumi:
@@ -46,13 +56,21 @@ def open_stack(project: Project, provider: str, take_over: bool = False) -> Pulu
     return pulumi
 
 
-def up(project: Project, *, as_json: bool, take_over: bool, yes: bool = False) -> None:
+def up(
+    project: Project,
+    *,
+    as_json: bool,
+    take_over: bool,
+    yes: bool = False,
+    discard_retained: bool = False,
+) -> None:
     """Deploy the stack; prints verdicts and where to go next.
 
     Asks first where servers or buckets that are no longer declared would go, with their data.
     """
     spec = checked_spec(project)
     started = time.monotonic()
+    _allow_discarding(discard_retained)
     pulumi = open_stack(project, spec.provider, take_over)
     with Progress() as progress:
         progress.say(
@@ -70,6 +88,14 @@ def _deploy(pulumi: Pulumi, progress: Progress, *, replace: list[str]) -> events
         progress.say("an earlier run was interrupted; continuing from where it stopped")
         pulumi.forget_pending(lambda event: None)
     return pulumi.up(progress.on_event, replace=replace)
+
+
+def _allow_discarding(discard_retained: bool) -> None:
+    """Hand the word on to the step that removes a bucket, through the engine's environment."""
+    if discard_retained:
+        from gpuferry.nodes.local import bucket
+
+        os.environ[bucket.DISCARD_RETAINED] = "1"
 
 
 def _confirm_losses(pulumi: Pulumi, spec: Spec, yes: bool) -> None:
@@ -93,15 +119,13 @@ def _pending(pulumi: Pulumi) -> bool:
 
 
 def _lost(pulumi: Pulumi, spec: Spec, progress: Progress) -> list[str]:
-    """Start local machines that are stopped; return the URNs of those that are gone."""
+    """Start local machines that are stopped; return the URNs of what must be made again."""
     if spec.provider != "local":
         return []
     from gpuferry.nodes.local import survey
 
     urns = _urns(pulumi)
     lost = survey.revive(pulumi.project.local_name, set(urns), progress.say)
-    for name in lost:
-        progress.say(f"{name} is gone; it is made again")
     return [urns[name] for name in lost]
 
 
@@ -161,6 +185,8 @@ def preview(project: Project, *, as_json: bool) -> None:
             pulumi.ensure_stack()
         with Progress(quiet=as_json, planned=True) as progress:
             summary = pulumi.preview(watch)
+        if not exists:
+            config.forget(project)
     if as_json:
         print_json(
             {
@@ -181,6 +207,7 @@ def down(
 ) -> None:
     """Remove everything the stack made."""
     provider = _provider(project)
+    _allow_discarding(discard_retained)
     pulumi = open_stack(project, provider, take_over)
     if not pulumi.exists():
         _confirm_leftovers(project, provider, yes)
@@ -190,11 +217,6 @@ def down(
         return
     servers = ", ".join(r["server"]["name"] for r in pulumi.records("-inventory")) or "no servers"
     confirm(f"Stack {project.stack} ({servers}) and all its data will be removed.", yes)
-    if discard_retained:
-        from gpuferry.nodes.local import bucket
-
-        os.environ[bucket.DISCARD_RETAINED] = "1"
-        pulumi = Pulumi(pulumi.engine, project)
     with Progress(quiet=as_json) as progress:
         if _pending(pulumi):
             pulumi.forget_pending(lambda event: None)

@@ -24,9 +24,28 @@ def load_spec(path: Path) -> Spec:
     Raises:
         SpecError: the file is missing, is no YAML, or declares something that cannot be had.
     """
-    config = read_config(path)
-    _refuse_plain_keys(config, path)
-    return parse_spec(config, source=path.name)
+    try:
+        config = read_config(path)
+        _refuse_plain_keys(config, path)
+        return parse_spec(config, source=path.name)
+    except RecursionError:
+        raise SpecError(f"{path.name}: refers to itself, or is nested too deeply.") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """PyYAML's safe loader, which also refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen and key_node.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key {key_node.value!r} is given twice",
+                    problem_mark=key_node.start_mark,
+                )
+            if isinstance(key_node.value, str):
+                seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
 
 
 def _refuse_plain_keys(config: Mapping[str, Any], path: Path) -> None:
@@ -45,7 +64,7 @@ def _refuse_plain_keys(config: Mapping[str, Any], path: Path) -> None:
 def read_config(path: Path) -> dict[str, Any]:
     """Return the `config:` mapping of a stack file, keys with their namespace."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)  # noqa: S506
     except FileNotFoundError:
         raise SpecError(
             f"{path.name}: no such stack file. Create it (Pulumi.local.yaml is an example), or "

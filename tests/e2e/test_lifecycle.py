@@ -173,6 +173,18 @@ def test_data_survives_stop_and_start(stack: Stack) -> None:
     stack.ferry("check")
 
 
+def test_an_object_store_that_vanished_comes_back_with_its_data(stack: Stack) -> None:
+    folder = Path(stack.environment["XDG_DATA_HOME"]) / "gpuferry/local" / stack.name
+    kept = folder / "objects/objects/datasets/precious"
+    kept.write_text("x")
+    docker("rm", "-f", f"gpuferry-{stack.name}_objectstore")
+    answer = stack.json("up")
+    assert answer["changes"]["replace"] == 2  # the store, and a new verification
+    assert kept.read_text() == "x"
+    stack.ferry("check", "--only", "object_store")
+    kept.unlink()
+
+
 def test_a_machine_that_vanished_is_made_again_with_its_data(stack: Stack) -> None:
     docker("rm", "-f", f"gpuferry-{stack.name}-gpu-1")
     said = stack.ferry("up").stderr

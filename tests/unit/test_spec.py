@@ -226,6 +226,8 @@ def test_a_key_without_namespace_is_named() -> None:
         ("config: [", "line 1: not valid YAML"),
         ("- a", "a mapping `config:`"),
         ("config: 3", "a mapping `config:`"),
+        ("config: &c\n  gpuferry:servers: *c\n", "refers to itself"),
+        ("config:\n  a:b: 1\n  a:b: 2\n", "line 3: not valid YAML (the key 'a:b' is given twice)"),
     ],
 )
 def test_a_stack_file_that_cannot_be_read_is_named(

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.local.object_store import REGION
 
+CHECK_PREFIX = ".gpuferry-check/"
 DISCARD_RETAINED = "GPUFERRY_DISCARD_RETAINED"
 
 
@@ -127,14 +128,18 @@ def delete(args: BucketArgs) -> None:
     Raises:
         StepFailed: objects are still under retention, and nobody said to discard those.
     """
-    # Set by `ferry down --discard-retained-objects`.
-    bypass = {"BypassGovernanceRetention": True} if os.environ.get(DISCARD_RETAINED) else {}
+    discard = bool(os.environ.get(DISCARD_RETAINED))
     with _client(args) as s3, _refusals(args.name):
         try:
             for page in s3.get_paginator("list_object_versions").paginate(Bucket=args.name):
                 for entry in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+                    # What the checks wrote is nobody's data.
+                    bypass = discard or entry["Key"].startswith(CHECK_PREFIX)
                     s3.delete_object(
-                        Bucket=args.name, Key=entry["Key"], VersionId=entry["VersionId"], **bypass
+                        Bucket=args.name,
+                        Key=entry["Key"],
+                        VersionId=entry["VersionId"],
+                        BypassGovernanceRetention=bypass,
                     )
             s3.delete_bucket(Bucket=args.name)
         except ClientError as error:
@@ -143,5 +148,5 @@ def delete(args: BucketArgs) -> None:
                 return
             raise StepFailed(
                 f"Bucket {args.name} cannot be removed ({code}). Objects under retention stay "
-                "until it ends; to lose them, run ./ferry down --discard-retained-objects"
+                "until it ends; to lose them, repeat with --discard-retained-objects"
             ) from None

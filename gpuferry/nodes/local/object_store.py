@@ -7,7 +7,6 @@ import hashlib
 import io
 import ipaddress
 import json
-import shutil
 import socket
 import tarfile
 import time
@@ -175,7 +174,9 @@ def wait_until_it_listens(stack: str) -> None:
 
 
 def delete(stack: str) -> None:
-    """Remove the S3 server and all its data."""
+    """Remove the S3 server; its data stays, and a server made again takes it over.
+
+    Data goes bucket by bucket, and the stack's folder with the stack.
+    """
     if inspect("container", container_name(stack)) is not None:
         docker("container", "rm", "--force", container_name(stack))
-    shutil.rmtree(data_path(stack), ignore_errors=True)

@@ -13,12 +13,19 @@ from gpuferry.paths import local_dir
 def revive(stack: str, resources: set[str], say: Callable[[str], None]) -> list[str]:
     """Start what is stopped, for instance after a reboot of this machine.
 
-    Returns the names of those `resources` whose thing is gone and must be made again.
+    Returns the names of those `resources` that must be made again: things that are gone, and then,
+    or when something was started, the verification of every server.
     """
-    lost = []
+    lost: list[str] = []
+    started: list[str] = []
+
+    def note(text: str) -> None:
+        started.append(text)
+        say(text)
+
     if "network" in resources and inspect("network", network.name(stack)) is None:
         lost.append("network")
-    if "object-store" in resources and (not revive_object_store(stack, say) or "network" in lost):
+    if "object-store" in resources and (not revive_object_store(stack, note) or "network" in lost):
         lost.append("object-store")
     servers = sorted(r.removesuffix("-machine") for r in resources if r.endswith("-machine"))
     states = machine.states(stack)
@@ -28,9 +35,11 @@ def revive(stack: str, resources: set[str], say: Callable[[str], None]) -> list[
         elif states[server] == "created":
             continue  # half-made by an interrupted run; its creation is repeated
         elif states[server] != "running":
-            say(f"starting {server}, which was {states[server]}")
+            note(f"starting {server}, which was {states[server]}")
             machine.start(stack, server)
-    return lost
+    for name in lost:
+        note(f"{name} is gone; it is made again")
+    return lost + (sorted(r for r in resources if r.endswith("-verify")) if started else [])
 
 
 def revive_object_store(stack: str, say: Callable[[str], None]) -> bool:
