@@ -6,6 +6,7 @@ it is so), so the two cannot disagree about what was declared.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuferry.spec.model import ServerSpec, Spec
 
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]
+
+
+def declared_digest(spec: Spec, server: ServerSpec) -> str:
+    """Hash of all that is declared about one server; another one means that `up` is due."""
+    shared = spec.model_dump_json(include={"firewall", "mirrors", "docker", "users", "provider"})
+    stores = ",".join(sorted(store.name for store in spec.object_stores))
+    text = f"{server.model_dump_json()}{shared}{stores}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class StackFacts(BaseModel):

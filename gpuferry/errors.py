@@ -37,6 +37,12 @@ class StepFailed(FerryError):
     exit_code = 1
 
 
+class Interrupted(FerryError):
+    """The person stopped the run; what exists stays, and the next run continues."""
+
+    exit_code = 130
+
+
 class CheckFailed(FerryError):
     """At least one verdict is `fail`, or nothing could be judged at all."""
 

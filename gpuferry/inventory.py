@@ -20,6 +20,7 @@ class Entry(BaseModel):
     ssh_wait_seconds: int
     variables: dict[str, Any]
     expectations: dict[str, Any]
+    declared: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     workload: str = ""
 

@@ -22,7 +22,7 @@ def bench(
     runs: Annotated[int, typer.Option(help="Counted runs of each side.")] = 5,
     json: Json = False,
 ) -> None:
-    """Measure ratios against peers in the same run."""
+    """Compare the speed with plain Ansible, pyinfra and a shell script."""
     import tests.bench.main as measuring
 
     raise typer.Exit(measuring.run(names or [], runs=runs, as_json=json))

@@ -19,7 +19,8 @@ def converge(
     stack: Stack = STACK,
     directory: Directory = DIRECTORY,
     full: Annotated[
-        bool, typer.Option("--full", help="Play every role, also where its proof still holds.")
+        bool,
+        typer.Option("--full", help="Play every role, also where nothing has changed."),
     ] = False,
     check: Annotated[
         bool,
@@ -27,7 +28,7 @@ def converge(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Bring servers back to their declared state; a second run changes nothing."""
+    """Bring servers back to what the last `up` deployed."""
     from gpuferry.operate import servers
 
     servers.converge(

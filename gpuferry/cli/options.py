@@ -27,7 +27,10 @@ Json = Annotated[bool, typer.Option("--json", help="Answer as JSON on stdout.")]
 Names = Annotated[list[str] | None, typer.Argument(help="Servers; all when none is named.")]
 TakeOver = Annotated[
     bool,
-    typer.Option("--take-over-lock", help="The run on another machine that holds it is over."),
+    typer.Option(
+        "--take-over-lock",
+        help="Take the lock of a run on another machine; only if that run is over.",
+    ),
 ]
 
 DiscardRetained = Annotated[

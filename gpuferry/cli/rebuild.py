@@ -21,7 +21,7 @@ def rebuild(
     json: Json = False,
     take_over_lock: TakeOver = False,
 ) -> None:
-    """Give a server a fresh system: same name, address, host key and data disk."""
+    """Give a server a fresh system; only its name, keys and data disk stay."""
     from gpuferry.operate import deployment
 
     deployment.rebuild(project(directory, stack), name, as_json=json, take_over=take_over_lock)

@@ -32,7 +32,7 @@ def resize(
     json: Json = False,
     take_over_lock: TakeOver = False,
 ) -> None:
-    """Change sizes in the stack file, then deploy: in place, with data kept."""
+    """Change sizes, then deploy. Data is kept; a growing disk stops its server shortly."""
     from gpuferry.operate import resizing
 
     wanted = resizing.Sizes(cpus=cpus, memory_gib=memory_gib, data_disk_gib=data_disk_gib)

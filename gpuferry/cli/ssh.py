@@ -30,7 +30,7 @@ def ssh(
     from gpuferry.operate import servers
 
     remote = command or []
-    if remote and remote[0].split("=")[0] in ("--stack", "-s", "--directory", "-C"):
+    if remote and remote[0].startswith("-") and remote[0] != "--":
         raise SpecError(
             f"{remote[0]} goes before the server's name: ./ferry ssh {remote[0]} … {name}"
         )

@@ -33,7 +33,7 @@ def up(
     json: Json = False,
     take_over_lock: TakeOver = False,
 ) -> None:
-    """Deploy the stack: make servers and buckets, converge and verify them."""
+    """Make servers and buckets, converge and verify them."""
     from gpuferry.operate import deployment
 
     deployment.up(

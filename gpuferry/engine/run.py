@@ -18,7 +18,7 @@ import yaml
 from gpuferry.engine import config, events, locks
 from gpuferry.engine.find import Engine, environment, prepare_state
 from gpuferry.engine.project import Project
-from gpuferry.errors import PrerequisiteMissing, StackLocked, StepFailed
+from gpuferry.errors import Interrupted, PrerequisiteMissing, StackLocked, StepFailed
 from gpuferry.spec.load import NAMESPACE
 
 OnEvent = Callable[[events.Event], None]
@@ -31,6 +31,7 @@ class Pulumi:
     def __init__(self, engine: Engine, project: Project, *, backend: str | None = None) -> None:
         self.engine = engine
         self.project = project
+        self._interrupted = False
         prepare_state()
         self._environment = {**os.environ, **environment(engine, project)}
         if backend is not None:
@@ -163,6 +164,10 @@ class Pulumi:
                 if event is not None:
                     on_event(event)
             code = process.wait()
+        if code != 0 and self._interrupted:
+            raise Interrupted(
+                "Interrupted. What exists stays as it is; run the same command again to continue."
+            )
         if code != 0 and locked:
             raise StackLocked(
                 f"The stack {self.project.stack} is in use by another run that began just before "
@@ -188,6 +193,7 @@ class Pulumi:
         )
 
         def forward(*_: object) -> None:
+            self._interrupted = True
             process.send_signal(signal.SIGINT)
 
         before = {n: signal.signal(n, forward) for n in (signal.SIGINT, signal.SIGTERM)}

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 from gpuferry import inventory
 from gpuferry.checking.render import as_table
@@ -36,6 +37,7 @@ def check_capacity(project: Project, spec: Spec) -> None:
         SpecError: names the key, what it asks for and what there is.
     """
     if spec.provider != "local":
+        _check_key_files(project, spec)
         return
     from gpuferry.nodes.local import capacity
 
@@ -45,6 +47,16 @@ def check_capacity(project: Project, spec: Spec) -> None:
     )
     if refusal:
         raise SpecError(f"{project.stack_file.name}: {refusal}")
+
+
+def _check_key_files(project: Project, spec: Spec) -> None:
+    for index, server in enumerate(spec.servers):
+        key_file = server.ssh.key_file if server.ssh else None
+        if key_file and not os.access(Path(key_file).expanduser(), os.R_OK):
+            raise SpecError(
+                f"{project.stack_file.name}: gpuferry:servers[{index}].ssh.key_file: {key_file} "
+                "cannot be read."
+            )
 
 
 def open_stack(project: Project, provider: str, take_over: bool = False) -> Pulumi:
@@ -158,7 +170,9 @@ def _report(
     if summary.changed:
         console.print(as_table(verdicts))
     changes = ", ".join(f"{count} {kind}" for kind, count in sorted(summary.changes.items()))
-    console.print(f"\nStack {project.stack} is up after {seconds:.0f} s: {changes or 'no change'}.")
+    total = sum(summary.changes.values())
+    changes = changes if summary.changed else f"nothing changed ({total} resources)"
+    console.print(f"\nStack {project.stack} is up after {seconds:.0f} s: {changes}.")
     first = next(iter(outputs["servers"]), "NAME")
     option = "" if project.stack == "local" else f" --stack {project.stack}"
     console.print(f"Next: ./ferry nodes{option} · ./ferry ssh{option} {first} · "
@@ -200,6 +214,12 @@ def preview(project: Project, *, as_json: bool) -> None:
     else:
         changes = ", ".join(f"{n} {kind}" for kind, n in sorted(summary.changes.items()))
         print(f"`up` would do: {changes or 'nothing'}. Nothing was touched.")
+        if gone := [p["resource"] for p in planned if _holds_data(p)]:
+            print(f"Data would be lost with: {', '.join(gone)}. `up` asks first, or needs --yes.")
+
+
+def _holds_data(planned: dict[str, str]) -> bool:
+    return planned["operation"] == "delete" and planned["resource"].endswith(("-disk", "-bucket"))
 
 
 def down(
@@ -285,6 +305,7 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     started = time.monotonic()
     pulumi = open_stack(project, spec.provider, take_over)
     (entry,) = select(pulumi, [name])
+    say_on_stderr(f"{name} gets a fresh system; what is outside its data disk is lost")
     _confirm_losses(pulumi, spec, yes=False)
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:

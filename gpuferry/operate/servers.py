@@ -10,16 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpuferry import inventory
+from gpuferry import desired, inventory
 from gpuferry.checking import render
 from gpuferry.engine import find
 from gpuferry.engine.project import Project
 from gpuferry.engine.run import Pulumi
-from gpuferry.errors import DriftFound, PrerequisiteMissing, SpecError
+from gpuferry.errors import DriftFound, FerryError, PrerequisiteMissing, SpecError
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.operate.console import print_json, print_table, say_on_stderr, stdout_console
-from gpuferry.verdict import to_junit, worst_exit_code
+from gpuferry.verdict import Verdict, to_junit, worst_exit_code
 
 
 def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
@@ -50,6 +50,21 @@ def _deployed(project: Project, names: list[str]) -> list[Entry]:
     return select(Pulumi(find.ensure(say_on_stderr), project), names)
 
 
+def _say_what_is_not_deployed(project: Project, entries: list[Entry]) -> None:
+    """Converging and checking know what the last `up` deployed, not later edits of the file."""
+    try:
+        spec = project.spec()
+    except FerryError:
+        return
+    declared = {s.name: desired.declared_digest(spec, s) for s in spec.servers}
+    names = [e.server.name for e in entries if declared.get(e.server.name) != e.declared]
+    if names:
+        say_on_stderr(
+            f"note: {project.stack_file.name} differs from what is deployed ({', '.join(names)}); "
+            f"run ./ferry up --stack {project.stack} to apply it"
+        )
+
+
 def show(project: Project, *, as_json: bool) -> None:
     """List servers."""
     entries = _deployed(project, [])
@@ -60,6 +75,14 @@ def show(project: Project, *, as_json: bool) -> None:
     columns = ["name", "state", "address", "port", "user", "kind", "image", "cpus", "memory_gib"]
     columns += ["workload", "labels"]
     print_table("", columns, [[_cell(row[c]) for c in columns] for row in rows])
+
+
+def _on_this_stack(verdict: Verdict, project: Project) -> Verdict:
+    """Checks do not know the stack's name; their next step has to name it."""
+    command = f"./ferry converge --stack {project.stack}"
+    return verdict.model_copy(
+        update={"next_step": verdict.next_step.replace("./ferry converge", command)}
+    )
 
 
 def _cell(value: object) -> str:
@@ -128,6 +151,7 @@ def converge(
     from gpuferry.converge.run import converge as run
 
     entries = _deployed(project, names)
+    _say_what_is_not_deployed(project, entries)
     results = run(entries, full=full or check_only, check_only=check_only, say=say_on_stderr)
     drifted = [r for r in results if r.changed]
     if as_json:
@@ -146,8 +170,11 @@ def converge(
     if check_only and drifted:
         if as_json:
             sys.exit(DriftFound.exit_code)
-        what = "; ".join(f"{r.server}: {', '.join(r.changed_tasks)}" for r in drifted)
-        raise DriftFound(f"{what}. Run ./ferry converge to mend it.")
+        what = "; ".join(f"{r.server} ({', '.join(r.changed_tasks)})" for r in drifted)
+        raise DriftFound(
+            f"drift: these would be changed: {what}. Nothing was touched; mend it with "
+            f"./ferry converge --stack {project.stack}"
+        )
 
 
 def check(
@@ -159,7 +186,8 @@ def check(
     if junit is not None and not junit.resolve().parent.is_dir():
         raise SpecError(f"--junit {junit}: there is no folder {junit.resolve().parent}.")
     entries = _deployed(project, names)
-    verdicts = verify(entries, select=only or None)
+    _say_what_is_not_deployed(project, entries)
+    verdicts = [_on_this_stack(v, project) for v in verify(entries, select=only or None)]
     if junit is not None:
         draft = junit.with_name(f".{junit.name}.{os.getpid()}")
         draft.write_text(to_junit(verdicts), encoding="utf-8")

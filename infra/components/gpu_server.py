@@ -91,6 +91,7 @@ def _inventory(
     )
     return {
         "server": {"name": server.name, **machine, **key},
+        "declared": desired.declared_digest(spec, server),
         "labels": server.labels,
         "workload": server.workload,
         "ssh_wait_seconds": spec.ssh_wait_seconds,

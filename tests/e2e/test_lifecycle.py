@@ -145,7 +145,7 @@ def test_drift_is_found_named_and_mended(stack: Stack) -> None:
     stack.ferry("ssh", "gpu-1", "--", "echo 'PermitRootLogin yes' | sudo tee -a "
                 "/etc/ssh/sshd_config.d/00-gpuferry.conf >/dev/null")  # fmt: skip
     said = stack.ferry("converge", "--check", code=3).stderr
-    assert "ssh_hardening" in said
+    assert "gpu-1 (ssh_hardening: " in said
     (result,) = stack.json("converge")["servers"]
     assert result["played"] == ["ssh_hardening"]
     assert any("00-gpuferry.conf" in reason for reason in result["reasons"]["ssh_hardening"])
@@ -158,7 +158,7 @@ def test_a_failed_check_fails_with_server_and_check_named(stack: Stack) -> None:
     failed = {v["id"]: v for v in answer["verdicts"] if v["status"] == "fail"}
     assert "firewall.policy" in failed
     assert failed["firewall.policy"]["server"] == "gpu-1"
-    assert "./ferry converge gpu-1" in failed["firewall.policy"]["next_step"]
+    assert f"./ferry converge --stack {stack.name} gpu-1" in failed["firewall.policy"]["next_step"]
     stack.ferry("converge")
     stack.ferry("check", "--only", "firewall")
 

@@ -72,6 +72,17 @@ def test_a_disk_that_is_there_already_needs_no_free_space() -> None:
     declared = spec({"name": "s0", "data_disk_gib": 150})
     assert refusal(declared.servers, HAS, {"s0": 150}) is None
     assert refusal(declared.servers, HAS, {"s0": 20}) is not None
+    assert "can only grow" in str(refusal(declared.servers, HAS, {"s0": 200}))
+
+
+def test_only_the_server_that_was_edited_is_due_for_up() -> None:
+    one, two = {"name": "a"}, {"name": "b"}
+    before, after = spec(one, two), spec(one, {**two, "open_ports": [{"port": 80}]})
+    digests = [
+        [desired.declared_digest(s, server) for server in s.servers] for s in (before, after)
+    ]
+    assert digests[0][0] == digests[1][0]
+    assert digests[0][1] != digests[1][1]
 
 
 TWO = ({"name": "gpu-1", "cpus": 1}, {"name": "gpu-2", "cpus": 3, "data_disk_gib": 9})

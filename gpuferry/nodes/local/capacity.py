@@ -47,6 +47,12 @@ def refusal(
         where = f"gpuferry:servers[{index}] ({server.name})"
         if server.cpus > has.cpus:
             return f"{where}.cpus: {server.cpus:g}, but this machine has {has.cpus}."
+        there = (disks_gib or {}).get(server.name, 0)
+        if server.data_disk_gib < there:
+            return (
+                f"{where}.data_disk_gib: {server.data_disk_gib}, but the disk has {there:.0f} GiB "
+                "and can only grow."
+            )
         if server.data_disk_gib - (disks_gib or {}).get(server.name, 0) > has.disk_gib:
             return (
                 f"{where}.data_disk_gib: {server.data_disk_gib}, but this machine has "

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from gpuferry.errors import PrerequisiteMissing, StepFailed
-from gpuferry.nodes.local import network
+from gpuferry.nodes.local import image, network
 from gpuferry.paths import local_dir
 
 GIB = 1 << 30
@@ -39,7 +39,9 @@ def create(stack: str, server: str, size_gib: int) -> dict[str, int]:
         draft.unlink(missing_ok=True)
         with open(draft, "wb") as file:
             os.truncate(file.fileno(), size_gib * GIB)
-        _tool("mkfs.ext4", "-q", "-F", "-L", "data", "-m", "0", str(draft))
+        # Its root belongs to the image's admin user, who is to work there.
+        owner = f"root_owner={image.ADMIN_UID}:{image.ADMIN_UID}"
+        _tool("mkfs.ext4", "-q", "-F", "-L", "data", "-m", "0", "-E", owner, str(draft))
         draft.replace(path)
     have = path.stat().st_size
     if have > size_gib * GIB:

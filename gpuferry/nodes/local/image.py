@@ -20,6 +20,7 @@ from gpuferry.nodes.local.docker import docker, inspect
 
 SUITES = {"debian-13": "trixie", "debian-12": "bookworm"}
 ADMIN_USER = "ferry"
+ADMIN_UID = 1000
 PACKAGES = (
     "systemd,systemd-sysv,dbus,openssh-server,python3,python3-apt,sudo,iproute2,"
     "ca-certificates,procps"
@@ -83,7 +84,7 @@ def _mmdebstrap(image: str, overlay: Path, tarball: Path) -> list[str]:
     hooks = [
         f'copy-in "{overlay}/usr" "{overlay}/etc" /',
         'chroot "$1" update-ca-certificates',
-        f'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 {ADMIN_USER}',
+        f'chroot "$1" useradd --create-home --shell /bin/bash --uid {ADMIN_UID} {ADMIN_USER}',
         'chmod 0440 "$1/etc/sudoers.d/90-provider"',
         # Each server gets its own identity at creation.
         'rm -f "$1"/etc/ssh/ssh_host_* && : > "$1/etc/machine-id"',

@@ -27,7 +27,6 @@ from gpuferry.nodes.local.docker import (
 from gpuferry.paths import data_dir
 
 LABEL_SERVER = "gpuferry.server"
-_ADMIN_UID = 1000
 
 
 class MachineArgs(BaseModel):
@@ -134,12 +133,12 @@ def _first_boot_files(args: MachineArgs) -> bytes:
     files = [
         ("etc/ssh/ssh_host_ed25519_key", args.host_private_key, 0o600, 0),
         ("etc/ssh/ssh_host_ed25519_key.pub", args.host_public_key + "\n", 0o644, 0),
-        (f"home/{image.ADMIN_USER}/.ssh", None, 0o700, _ADMIN_UID),
+        (f"home/{image.ADMIN_USER}/.ssh", None, 0o700, image.ADMIN_UID),
         (
             f"home/{image.ADMIN_USER}/.ssh/authorized_keys",
             args.authorized_key + "\n",
             0o600,
-            _ADMIN_UID,
+            image.ADMIN_UID,
         ),
     ]
     with tarfile.open(fileobj=buffer, mode="w") as tar:
