@@ -11,7 +11,8 @@ import yaml
 
 from gpuferry.errors import SpecError
 from gpuferry.paths import REPOSITORY, local_name
-from gpuferry.spec import Spec, load_spec
+from gpuferry.spec import Spec
+from gpuferry.spec.file import load_spec
 
 DEFAULT_STACK = "local"
 # Stack names become parts of Docker names and folder names.

@@ -12,7 +12,8 @@ from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError
 from gpuferry.operate import deployment
 from gpuferry.operate.console import confirm, say_on_stderr
-from gpuferry.spec import Spec, load_spec
+from gpuferry.spec import Spec
+from gpuferry.spec.file import load_spec
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import pytest
 
 from gpuferry import keys
 from gpuferry.errors import SpecError
-from gpuferry.spec import load_spec, parse_spec
+from gpuferry.spec import parse_spec
+from gpuferry.spec.file import load_spec
 
 PUBLIC = keys.ssh_key_pair("anna")["public"]
 SERVER: dict[str, Any] = {"name": "gpu-1"}
