@@ -90,10 +90,7 @@ def probe(
 def _why(stderr: str, server: Server) -> str:
     last = (stderr.strip().splitlines() or ["no reason given"])[-1]
     if "a password is required" in stderr or "may not run sudo" in stderr:
-        return (
-            f"the user {server.user} cannot use sudo without a password. Allow it with the line "
-            f"'{server.user} ALL=(ALL) NOPASSWD:ALL' in /etc/sudoers.d/gpuferry on the server."
-        )
+        return server.sudo_advice
     if "sudo: command not found" in stderr:
         return "sudo is not installed. Install it on the server's console."
     if "python3" in last and "not found" in last:

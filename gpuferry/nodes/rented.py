@@ -62,10 +62,7 @@ def refusal(server: Server, facts: dict[str, str]) -> str | None:
         known = ", ".join(f"{name} {version}" for name, version in sorted(_SUPPORTED))
         return f"it runs {facts['id']} {facts['version'] or '(no version)'}; supported: {known}."
     if facts["sudo"] != "yes":
-        return (
-            f"the user {server.user} cannot use sudo without a password. Allow it with the line "
-            f"'{server.user} ALL=(ALL) NOPASSWD:ALL' in /etc/sudoers.d/gpuferry on the server."
-        )
+        return server.sudo_advice
     return None
 
 

@@ -21,6 +21,14 @@ class Server(BaseModel):
     private_key: SecretStr = Field(description="OpenSSH private key that `user` logs in with")
 
     @property
+    def sudo_advice(self) -> str:
+        """What is wrong, and the cure, when `user` may not become root."""
+        return (
+            f"the user {self.user} cannot use sudo without a password. Allow it with the line "
+            f"'{self.user} ALL=(ALL) NOPASSWD:ALL' in /etc/sudoers.d/gpuferry on the server."
+        )
+
+    @property
     def known_hosts_line(self) -> str:
         """The known_hosts line that pins this server, keyed by its name (HostKeyAlias)."""
         return f"{self.name} {self.host_key}"

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuferry import inventory
@@ -90,13 +91,35 @@ def up(
             f"{_count(len(spec.object_stores), 'object store')}, provider {spec.provider}"
         )
         pulumi.ensure_stack()
-        _confirm_losses(pulumi, spec, yes)
-        summary = _deploy(pulumi, progress, replace=_lost(pulumi, spec, progress))
+        known = _known(pulumi)
+        _confirm_losses(pulumi, known, spec, yes)
+        summary = _deploy(pulumi, known, progress, replace=_lost(pulumi, known, spec, progress))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 
 
-def _deploy(pulumi: Pulumi, progress: Progress, *, replace: list[str]) -> events.Summary:
-    if _pending(pulumi):
+@dataclass(frozen=True)
+class _Known:
+    """What the state holds before a deployment, read once: each reading starts the engine."""
+
+    urns: dict[str, str]
+    pending: bool
+
+
+def _known(pulumi: Pulumi) -> _Known:
+    deployment = pulumi.state().get("deployment") or {}
+    commands = [
+        r["urn"] for r in deployment.get("resources") or [] if "command:" in r.get("type", "")
+    ]
+    return _Known(
+        urns={urn.rsplit("::", 1)[-1]: urn for urn in commands},
+        pending=bool(deployment.get("pending_operations")),
+    )
+
+
+def _deploy(
+    pulumi: Pulumi, known: _Known, progress: Progress, *, replace: list[str]
+) -> events.Summary:
+    if known.pending:
         progress.say("an earlier run was interrupted; continuing from where it stopped")
         pulumi.forget_pending(lambda event: None)
     return pulumi.up(progress.on_event, replace=replace)
@@ -110,11 +133,11 @@ def _allow_discarding(discard_retained: bool) -> None:
         os.environ[bucket.DISCARD_RETAINED] = "1"
 
 
-def _confirm_losses(pulumi: Pulumi, spec: Spec, yes: bool) -> None:
+def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> None:
     kept = {f"{s.name}-disk" for s in spec.servers} | {
         f"{b.name}-bucket" for b in spec.object_stores
     }
-    lost = sorted(n for n in _urns(pulumi) if n.endswith(("-disk", "-bucket")) and n not in kept)
+    lost = sorted(n for n in known.urns if n.endswith(("-disk", "-bucket")) and n not in kept)
     if lost:
         names = ", ".join(
             name.replace("-disk", "'s disk").replace("-bucket", ", the bucket") for name in lost
@@ -126,26 +149,14 @@ def _confirm_losses(pulumi: Pulumi, spec: Spec, yes: bool) -> None:
         )
 
 
-def _pending(pulumi: Pulumi) -> bool:
-    return bool((pulumi.state().get("deployment") or {}).get("pending_operations"))
-
-
-def _lost(pulumi: Pulumi, spec: Spec, progress: Progress) -> list[str]:
+def _lost(pulumi: Pulumi, known: _Known, spec: Spec, progress: Progress) -> list[str]:
     """Start local machines that are stopped; return the URNs of what must be made again."""
     if spec.provider != "local":
         return []
     from gpuferry.nodes.local import survey
 
-    urns = _urns(pulumi)
-    lost = survey.revive(pulumi.project.local_name, set(urns), progress.say)
-    return [urns[name] for name in lost]
-
-
-def _urns(pulumi: Pulumi) -> dict[str, str]:
-    resources = (pulumi.state().get("deployment") or {}).get("resources") or []
-    return {
-        r["urn"].rsplit("::", 1)[-1]: r["urn"] for r in resources if "command:" in r.get("type", "")
-    }
+    lost = survey.revive(pulumi.project.local_name, set(known.urns), progress.say)
+    return [known.urns[name] for name in lost]
 
 
 def _report(
@@ -238,7 +249,7 @@ def down(
     servers = ", ".join(r["server"]["name"] for r in pulumi.records("-inventory")) or "no servers"
     confirm(f"Stack {project.stack} ({servers}) and all its data will be removed.", yes)
     with Progress(quiet=as_json) as progress:
-        if _pending(pulumi):
+        if _known(pulumi).pending:
             pulumi.forget_pending(lambda event: None)
         if provider == "local":
             from gpuferry.nodes.local import survey
@@ -306,12 +317,13 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     pulumi = open_stack(project, spec.provider, take_over)
     (entry,) = select(pulumi, [name])
     say_on_stderr(f"{name} gets a fresh system; what is outside its data disk is lost")
-    _confirm_losses(pulumi, spec, yes=False)
+    known = _known(pulumi)
+    _confirm_losses(pulumi, known, spec, yes=False)
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:
-        lost = _lost(pulumi, spec, progress)
-        urn = _urns(pulumi)[f"{name}-machine"]
-        summary = _deploy(pulumi, progress, replace=sorted({*lost, urn}))
+        lost = _lost(pulumi, known, spec, progress)
+        urn = known.urns[f"{name}-machine"]
+        summary = _deploy(pulumi, known, progress, replace=sorted({*lost, urn}))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 
 

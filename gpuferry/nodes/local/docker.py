@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
-from typing import Any
+import tarfile
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.paths import data_dir
@@ -52,6 +56,29 @@ def _run(
         raise StepFailed(
             f"docker {' '.join(arguments[:2])} did not finish within {timeout_seconds:.0f} s."
         ) from None
+
+
+class ContainerFile(NamedTuple):
+    """A file to put into a container, or a directory where `text` is None."""
+
+    path: str
+    text: str | None
+    mode: int = 0o600
+    owner: int = 0
+
+
+def put_files(container: str, files: Sequence[ContainerFile]) -> None:
+    """Put files into a container that need not run; their contents touch no disk here."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for file in files:
+            data = (file.text or "").encode()
+            entry = tarfile.TarInfo(file.path)
+            entry.type = tarfile.DIRTYPE if file.text is None else tarfile.REGTYPE
+            entry.mode, entry.uid, entry.gid = file.mode, file.owner, file.owner
+            entry.size, entry.mtime = len(data), int(time.time())
+            tar.addfile(entry, io.BytesIO(data))
+    docker("cp", "--archive", "-", f"{container}:/", stdin=buffer.getvalue())
 
 
 def inspect(kind: str, name: str) -> dict[str, Any] | None:

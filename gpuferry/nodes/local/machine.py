@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import ipaddress
 import json
-import tarfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,9 +17,11 @@ from gpuferry.nodes.local.docker import (
     LABEL_ROOT,
     LABEL_SPEC,
     LABEL_STACK,
+    ContainerFile,
     docker,
     inspect,
     labelled,
+    put_files,
 )
 from gpuferry.paths import data_dir
 
@@ -84,7 +83,7 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
         say("creating the machine")
         docker("volume", "create", *_labels(args), f"{name}-docker")
         docker(*_create_command(args, name, tag))
-        docker("cp", "--archive", "-", f"{name}:/", stdin=_first_boot_files(args))
+        put_files(name, _first_boot_files(args))
     docker("start", name)
     _apply_size(args, name)
     return _outputs(args, name)
@@ -127,32 +126,15 @@ def _labels(args: MachineArgs) -> list[str]:
     return [part for key, value in labels.items() for part in ("--label", f"{key}={value}")]
 
 
-def _first_boot_files(args: MachineArgs) -> bytes:
-    """A tar stream with the host key and the authorized key, so neither touches a disk here."""
-    buffer = io.BytesIO()
-    files = [
-        ("etc/ssh/ssh_host_ed25519_key", args.host_private_key, 0o600, 0),
-        ("etc/ssh/ssh_host_ed25519_key.pub", args.host_public_key + "\n", 0o644, 0),
-        (f"home/{image.ADMIN_USER}/.ssh", None, 0o700, image.ADMIN_UID),
-        (
-            f"home/{image.ADMIN_USER}/.ssh/authorized_keys",
-            args.authorized_key + "\n",
-            0o600,
-            image.ADMIN_UID,
-        ),
+def _first_boot_files(args: MachineArgs) -> list[ContainerFile]:
+    """The host key and the authorized key, there before the first boot."""
+    ssh, admin = f"home/{image.ADMIN_USER}/.ssh", image.ADMIN_UID
+    return [
+        ContainerFile("etc/ssh/ssh_host_ed25519_key", args.host_private_key),
+        ContainerFile("etc/ssh/ssh_host_ed25519_key.pub", args.host_public_key + "\n", 0o644),
+        ContainerFile(ssh, None, 0o700, admin),
+        ContainerFile(f"{ssh}/authorized_keys", args.authorized_key + "\n", 0o600, admin),
     ]
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for path, text, mode, owner in files:
-            entry = tarfile.TarInfo(path)
-            entry.mode, entry.uid, entry.gid, entry.mtime = mode, owner, owner, int(time.time())
-            if text is None:
-                entry.type = tarfile.DIRTYPE
-                tar.addfile(entry)
-            else:
-                data = text.encode()
-                entry.size = len(data)
-                tar.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()
 
 
 def _apply_size(args: MachineArgs, name: str) -> None:

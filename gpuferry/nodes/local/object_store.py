@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import ipaddress
 import json
 import socket
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +22,10 @@ from gpuferry.nodes.local.docker import (
     LABEL_ROOT,
     LABEL_SPEC,
     LABEL_STACK,
+    ContainerFile,
     docker,
     inspect,
+    put_files,
 )
 from gpuferry.paths import data_dir, local_dir
 from gpuferry.prepare import binaries
@@ -100,7 +100,7 @@ def create(args: ObjectStoreArgs, say: Callable[[str], None]) -> dict[str, Any]:
         data_path(args.stack).mkdir(parents=True, exist_ok=True)
         docker(*_create_command(args, name, tag, identity))
         docker("cp", str(binary), f"{name}:/usr/local/bin/versitygw")
-        docker("cp", "--archive", "-", f"{name}:/", stdin=_files(args))
+        put_files(name, _files(args))
     docker("start", name)
     _wait(args)
     return {"endpoint": args.endpoint, "region": REGION}
@@ -118,20 +118,14 @@ def _create_command(args: ObjectStoreArgs, name: str, tag: str, identity: str) -
     ]
 
 
-def _files(args: ObjectStoreArgs) -> bytes:
+def _files(args: ObjectStoreArgs) -> list[ContainerFile]:
     pair = keys.server_certificate(args.ca_pem, args.ca_key, [args.address4, args.address6])
-    files = {
-        "root.env": f"ROOT_ACCESS_KEY='{args.access_key}'\nROOT_SECRET_KEY='{args.secret_key}'\n",
-        "cert.pem": pair["cert_pem"],
-        "key.pem": pair["key_pem"],
-    }
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(f"etc/objectstore/{name}")
-            entry.mode, entry.size, entry.mtime = 0o600, len(text), int(time.time())
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return buffer.getvalue()
+    secrets = f"ROOT_ACCESS_KEY='{args.access_key}'\nROOT_SECRET_KEY='{args.secret_key}'\n"
+    return [
+        ContainerFile("etc/objectstore/root.env", secrets),
+        ContainerFile("etc/objectstore/cert.pem", pair["cert_pem"]),
+        ContainerFile("etc/objectstore/key.pem", pair["key_pem"]),
+    ]
 
 
 def _wait(args: ObjectStoreArgs) -> None:
