@@ -11,17 +11,23 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: ./ferry test unit -k spec",
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        context_settings={"ignore_unknown_options": True},
     )(test)
 
 
 def test(
-    context: typer.Context,
-    suites: Annotated[
-        list[str] | None, typer.Argument(help="unit, conformance, nodes, e2e; all by default.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SUITE]... [PYTEST-OPTION]...",
+            help="unit, conformance, nodes, e2e; all by default. From the first word that "
+            "starts with - on, everything goes to pytest.",
+        ),
     ] = None,
 ) -> None:
     """Run the tests; what they start, they stop."""
     from gpuferry.operate import testing
 
-    raise typer.Exit(testing.run(suites or [], context.args))
+    given = words or []
+    first = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
+    raise typer.Exit(testing.run(given[:first], given[first:]))

@@ -81,10 +81,10 @@ class Stack:
             stdin=subprocess.DEVNULL,
         )
 
-    def kill_when(self, verb: str, sign: str, number: signal.Signals, seconds: int = 120) -> str:
-        """Start ferry, send it a signal as soon as `sign` is printed; return what it printed."""
+    def kill_when(self, call: str, sign: str, number: signal.Signals, seconds: int = 120) -> str:
+        """Start ferry, signal it as soon as `sign` is printed; return what it printed."""
         said, deadline = [], time.monotonic() + seconds
-        with self.start(verb) as process:
+        with self.start(*call.split()) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 said.append(line)
