@@ -1,32 +1,76 @@
-"""Programs built from the Go modules pinned in `tools/go.mod`, cached by content."""
+"""Programs built from the Go modules pinned under `tools/`, cached by content."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.paths import REPOSITORY, cache_dir
 
-MODULES = {
-    "pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
-    "versitygw": "github.com/versity/versitygw/cmd/versitygw",
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program and the Go module that pins it."""
+
+    package: str
+    minutes: int
+    pins: str = "tools"
+    cgo: bool = False
+    stamp: str = ""
+
+
+_TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
+
+
+def _toolkit(command: str) -> Program:
+    # Pinned apart from the engine: a new version of one is no reason to build the other again.
+    return Program(
+        f"{_TOOLKIT}/cmd/{command}", 1, "tools/node", True, f"{_TOOLKIT}/internal/info.version"
+    )
+
+
+PROGRAMS = {
+    "pulumi": Program("github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", 5),
+    "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", 1),
+    "nvidia-ctk": _toolkit("nvidia-ctk"),
+    "nvidia-cdi-hook": _toolkit("nvidia-cdi-hook"),
+    "nvidia-container-runtime": _toolkit("nvidia-container-runtime"),
 }
-_MINUTES = {"pulumi": 5, "versitygw": 1}
 _MINIMUM_GO = (1, 26)
 _COMPLETE = "complete"  # a mark: an interrupted installation does not have it
 MINIMUM_GO_TEXT = "1.26"
 
 
+def pins_digest(folder: str) -> str:
+    """Hash of the module pins in a folder of the repository."""
+    pins = b"".join((REPOSITORY / folder / name).read_bytes() for name in ("go.mod", "go.sum"))
+    return hashlib.sha256(pins).hexdigest()[:12]
+
+
+def pinned_version(name: str) -> str:
+    """The version of a program's module, without the leading `v`."""
+    program = PROGRAMS[name]
+    text = (REPOSITORY / program.pins / "go.mod").read_text(encoding="utf-8")
+    module, version = next(
+        (module, version)
+        for module, version in re.findall(r"(?m)^\s*(?:require )?(\S+) v(\S+)", text)
+        if f"{program.package}/".startswith(f"{module}/")
+    )
+    return str(version) if module else ""
+
+
 def path(name: str) -> Path:
     """Where the program is, or will be; the folder's name is a hash of the module pins."""
-    pins = (REPOSITORY / "tools/go.mod").read_bytes() + (REPOSITORY / "tools/go.sum").read_bytes()
-    return cache_dir() / "bin" / hashlib.sha256(pins).hexdigest()[:12] / name
+    return cache_dir() / "bin" / pins_digest(PROGRAMS[name].pins) / name
 
 
 def ensure(name: str, say: Callable[[str], None]) -> Path:
@@ -35,16 +79,23 @@ def ensure(name: str, say: Callable[[str], None]) -> Path:
     Raises:
         StepFailed: the build failed; the message is the compiler's last line.
     """
-    target = path(name)
+    target, program = path(name), PROGRAMS[name]
     if not target.exists():
         go = find_go() or _install_go(say)
-        say(f"building {name} from its pinned Go module, once (about {_MINUTES[name]} min)")
+        say(f"building {name} from its pinned Go module, once (about {program.minutes} min)")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_suffix(f".{os.getpid()}")
+        flags = "-s -w"
+        if program.stamp:
+            flags += f" -X {program.stamp}={pinned_version(name)}"
         result = subprocess.run(
-            [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(draft), MODULES[name]],
-            cwd=REPOSITORY / "tools",
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"},
+            [go, "build", "-trimpath", f"-ldflags={flags}", "-o", str(draft), program.package],
+            cwd=REPOSITORY / program.pins,
+            env={
+                **os.environ,
+                "CGO_ENABLED": str(int(program.cgo)),
+                "GOFLAGS": "-mod=readonly -buildvcs=false",
+            },
             capture_output=True,
             text=True,
             check=False,
