@@ -16,7 +16,6 @@ from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.paths import REPOSITORY, cache_dir
 
 
-
 @dataclass(frozen=True)
 class Program:
     """One program and the Go module that pins it."""

@@ -8,7 +8,6 @@ libnvidia-container (`docker run --gpus`) is not in it; CDI and the `nvidia` run
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -63,16 +62,14 @@ def ensure(say: Callable[[str], None]) -> Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         root, repository = Path(scratch) / "root", Path(scratch) / "repository"
         repository.mkdir()
-        control = _CONTROL.format(
-            package=PACKAGE, version=version(), architecture=_architecture()
-        )
+        control = _CONTROL.format(package=PACKAGE, version=version(), architecture=_architecture())
         _lay_out(root, programs, control)
         deb = repository / f"{PACKAGE}_{version()}.deb"
         _dpkg_deb(root, deb)
         index(repository, {deb.name: control})
         repository.chmod(0o755)
         if not target.exists():
-            os.replace(repository, target)
+            repository.replace(target)
     return target
 
 

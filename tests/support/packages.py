@@ -1,0 +1,74 @@
+"""Small Debian packages with nothing in them, and apt repositories of them on a node."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from gpuferry.prepare.toolkit_package import index
+from tests.support.node import Node
+
+ORIGIN = "gpuferry-test"
+FOLDER = "/opt/test-packages"
+
+
+def publish(node: Node, packages: dict[str, str], *, fields: dict[str, str] | None = None) -> None:
+    """Make the node's test repository offer exactly these packages (name to version).
+
+    `fields` are further control lines of a package, such as `Depends: other`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        repository = Path(folder)
+        controls = {}
+        for name, version in packages.items():
+            control = _control(name, version) + (fields or {}).get(name, "")
+            _build(repository, f"{name}_{version}.deb", control)
+            controls[f"{name}_{version}.deb"] = control
+        index(repository, controls)
+        data = (repository / "Packages").read_bytes()
+        (repository / "Release").write_text(
+            f"Origin: {ORIGIN}\nSuite: test\nArchitectures: amd64 all\nDate: Mon, 30 Nov 2026 "
+            f"00:00:00 UTC\nSHA256:\n {hashlib.sha256(data).hexdigest()} {len(data)} Packages\n"
+        )
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+            tar.add(repository, arcname=".")
+    packed = base64.b64encode(buffer.getvalue()).decode()
+    source = f"deb [trusted=yes] file:{FOLDER} ./"
+    node.run(
+        f"rm -rf {FOLDER}; mkdir -p {FOLDER}; base64 -d <<'END' | tar -xz -C {FOLDER}\n"
+        f"{packed}\nEND\n"
+        f"echo '{source}' > /etc/apt/sources.list.d/test-packages.list; apt-get -q update"
+    )
+
+
+def versions(node: Node, *names: str) -> dict[str, str]:
+    """Installed versions; packages that are not installed are left out."""
+    show = "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\\n' " + " ".join(names)
+    rows = (line.split() for line in node.run(f"{show} 2>/dev/null || true").splitlines())
+    return {row[0]: row[1] for row in rows if row[-1] == "installed"}
+
+
+def _control(name: str, version: str) -> str:
+    return (
+        f"Package: {name}\nVersion: {version}\nArchitecture: all\n"
+        f"Maintainer: test <test@localhost>\nDescription: nothing\n"
+    )
+
+
+def _build(repository: Path, name: str, control: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "root"
+        (root / "DEBIAN").mkdir(parents=True, mode=0o755)
+        root.chmod(0o755)
+        (root / "DEBIAN/control").write_text(control)
+        subprocess.run(
+            ["dpkg-deb", "--root-owner-group", "-Znone", "-b", str(root), str(repository / name)],
+            check=True,
+            capture_output=True,
+        )
