@@ -1,6 +1,6 @@
 /*
  * nvidia-smi asks for a table of functions that have no names. What is known of it was found by
- * trying: slot 81 gives handles, 213 to 215 process lists (compute, graphics, MPS) with long
+ * trying: slot 23 says how far apart two PCI devices are (`topo -m` ends without it), slot 81 gives handles, 213 to 215 process lists (compute, graphics, MPS) with long
  * entries. All other slots say "not supported" and write nothing, because some of them pass small
  * numbers where others pass pointers.
  */
@@ -14,6 +14,7 @@
 
 enum {
     TABLE_SLOTS = 512,
+    SLOT_ANCESTOR = 23,
     SLOT_HANDLE = 81,
     SLOT_COMPUTE = 213,
     ROOM = 2 * MAX_PROCESSES,
@@ -68,6 +69,15 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, struct entry *ent
     return call_end(&call, NVML_SUCCESS);
 }
 
+static nvmlReturn_t ancestor(const void *one, const void *two, unsigned *level)
+{
+    enum { SAME_HOST_BRIDGE = 2 }; /* counted otherwise than in the public function */
+    (void)one;
+    (void)two;
+    *level = SAME_HOST_BRIDGE;
+    return NVML_SUCCESS;
+}
+
 typedef nvmlReturn_t (*slot)(void);
 static union {
     slot function;
@@ -79,6 +89,7 @@ __attribute__((constructor)) static void fill(void)
     for (unsigned i = 1; i < TABLE_SLOTS; i++)
         table[i].function = not_supported;
     table[0].size = sizeof table;
+    table[SLOT_ANCESTOR].function = (slot)(void (*)(void))ancestor;
     table[SLOT_HANDLE].function = (slot)(void (*)(void))handle;
     table[SLOT_COMPUTE].function = (slot)(void (*)(void))list;
 }

@@ -45,6 +45,8 @@ static const struct field fields[] = {
 enum {
     ECC_VOLATILE_CORRECTED = 3,
     ECC_AGGREGATE_UNCORRECTED = 6,
+    POWER_FIRST = 185,
+    POWER_LAST = 192,
     LINK_SPEED_FIRST = 84,
     LINK_SPEED_LAST = 89,
     ENERGY = 83,
@@ -91,6 +93,9 @@ static void answer(const struct call *call, nvmlFieldValue_t *field)
         ecc_total(call, field);
         return;
     }
+    /* Scope 1 is the memory's power and 2 the module's: no GPU here tells them apart. */
+    if (id >= POWER_FIRST && id <= POWER_LAST && field->scopeId != 0)
+        return;
     if (id == ENERGY || id == ENERGY_NEW) {
         put(field, energy_now(call), WIDE);
         return;

@@ -123,3 +123,32 @@ nvmlReturn_t nvmlDeviceGetRetiredPages_v2(nvmlDevice_t device, unsigned cause, u
 }
 
 READING_FUNCTION(nvmlDeviceGetRetiredPagesPendingStatus, retired_pending)
+
+/* All uncorrected errors are counted as parity errors of the L2 cache. */
+NVML_API nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device,
+                                                      nvmlEccSramErrorStatus_v1_t *status);
+nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device,
+                                             nvmlEccSramErrorStatus_v1_t *status)
+{
+    enum { VERSION = 0x1000068 };
+    unsigned counts[4];
+    if (status == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (status->version != VERSION)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    for (unsigned i = 0; i < 4; i++) {
+        nvmlReturn_t result =
+            get_reading(__func__, device, READ_ecc_sram_volatile_corrected + i, &counts[i]);
+        if (result != NVML_SUCCESS)
+            return result;
+    }
+    *status = (nvmlEccSramErrorStatus_v1_t){
+        .version = VERSION,
+        .volatileCor = counts[0],
+        .volatileUncParity = counts[1],
+        .aggregateCor = counts[2],
+        .aggregateUncParity = counts[3],
+        .bucketL2 = counts[3],
+    };
+    return NVML_SUCCESS;
+}

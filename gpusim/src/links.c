@@ -5,7 +5,7 @@
 
 #include "call.h"
 
-enum { TOPOLOGY_SYSTEM = 50, TOPOLOGY_SINGLE = 10, P2P_OK = 0, SWITCH_FIRST_BUS = 0x41 };
+enum { TOPOLOGY_HOST_BRIDGE = 30, P2P_OK = 0, SWITCH_FIRST_BUS = 0x41 };
 
 static nvmlReturn_t begin_link(struct call *call, const char *function, nvmlDevice_t device,
                                unsigned link)
@@ -123,7 +123,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvml
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t two,
                                                  unsigned *level)
 {
-    return between(__func__, one, two, TOPOLOGY_SYSTEM, 0, level);
+    return between(__func__, one, two, TOPOLOGY_HOST_BRIDGE, 0, level);
 }
 
 NVML_API nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t one, nvmlDevice_t two, unsigned *is_same);
@@ -153,7 +153,7 @@ nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, unsigned leve
     if (count == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     unsigned found = 0, room = nearest == NULL ? 0 : *count;
-    for (unsigned i = 0; level == TOPOLOGY_SYSTEM && i < call.scenario->gpu_count; i++) {
+    for (unsigned i = 0; level >= TOPOLOGY_HOST_BRIDGE && i < call.scenario->gpu_count; i++) {
         if (i == call.index)
             continue;
         if (found < room)

@@ -100,6 +100,13 @@ typedef struct {
 } nvmlEccErrorCounts_t;
 
 typedef struct {
+    unsigned version;
+    unsigned long long aggregateUncParity, aggregateUncSecDed, aggregateCor, volatileUncParity,
+        volatileUncSecDed, volatileCor, bucketL2, bucketSm, bucketPcie, bucketMcu, bucketOther;
+    unsigned isThresholdExceeded;
+} nvmlEccSramErrorStatus_v1_t;
+
+typedef struct {
     nvmlDevice_t device;
     unsigned long long eventType, eventData;
     unsigned gpuInstanceId, computeInstanceId;
