@@ -1,0 +1,92 @@
+/* Memory and utilisation. */
+#include "call.h"
+
+enum { MEBIBYTE = 1 << 20, MEMORY_V2 = 0x02000028 };
+
+static unsigned long long bytes(const struct call *call, enum reading reading)
+{
+    return (unsigned long long)reading_or(call, reading, 0) * MEBIBYTE;
+}
+
+static nvmlReturn_t measure(const char *function, nvmlDevice_t device, nvmlMemory_v2_t *memory)
+{
+    struct call call;
+    nvmlReturn_t result = call_begin_device(&call, function, device);
+    if (result != NVML_SUCCESS)
+        return result;
+    memory->total = bytes(&call, READ_memory_total);
+    memory->reserved = bytes(&call, READ_memory_reserved);
+    memory->used = (unsigned long long)memory_used_bytes(&call);
+    memory->free = memory->total - memory->reserved - memory->used;
+    return call_end(&call, NVML_SUCCESS);
+}
+
+/* The first version counts what the driver reserves as used (since driver 510.39). */
+NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+    nvmlMemory_v2_t whole = {0};
+    nvmlReturn_t result = measure(__func__, device, &whole);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (memory == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *memory = (nvmlMemory_t){whole.total, whole.free, whole.used + whole.reserved};
+    return NVML_SUCCESS;
+}
+
+NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
+{
+    if (memory == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (memory->version != MEMORY_V2)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    return measure(__func__, device, memory);
+}
+
+NVML_API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory);
+nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
+{
+    struct call call;
+    nvmlReturn_t result = call_begin_device(&call, __func__, device);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (memory == NULL)
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+    memory->total = bytes(&call, READ_bar1_total);
+    memory->used = bytes(&call, READ_bar1_used);
+    memory->free = memory->total - memory->used;
+    return call_end(&call, NVML_SUCCESS);
+}
+
+NVML_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
+                                                    nvmlUtilization_t *rates);
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates)
+{
+    struct call call;
+    nvmlReturn_t result = call_begin_device(&call, __func__, device);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (rates == NULL)
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+    rates->gpu = (unsigned)reading_or(&call, READ_utilization, 0);
+    rates->memory = (unsigned)reading_or(&call, READ_memory_utilization, 0);
+    return call_end(&call, NVML_SUCCESS);
+}
+
+/* Percent, and the sampling period in microseconds. */
+#define ENGINE_FUNCTION(function, reading)                                                      \
+    NVML_API nvmlReturn_t function(nvmlDevice_t device, unsigned *percent, unsigned *period);   \
+    nvmlReturn_t function(nvmlDevice_t device, unsigned *percent, unsigned *period)             \
+    {                                                                                           \
+        if (period == NULL)                                                                     \
+            return NVML_ERROR_INVALID_ARGUMENT;                                                 \
+        *period = 167000;                                                                       \
+        return get_reading(__func__, device, READ_##reading, percent);                          \
+    }
+
+ENGINE_FUNCTION(nvmlDeviceGetEncoderUtilization, encoder_utilization)
+ENGINE_FUNCTION(nvmlDeviceGetDecoderUtilization, decoder_utilization)
+ENGINE_FUNCTION(nvmlDeviceGetJpgUtilization, jpeg_utilization)
+ENGINE_FUNCTION(nvmlDeviceGetOfaUtilization, ofa_utilization)
