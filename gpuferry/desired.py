@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpuferry.spec.model import ServerSpec, Spec
 
+_SHARED = {"firewall", "mirrors", "docker", "driver", "users", "provider"}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]
 
 
 def declared_digest(spec: Spec, server: ServerSpec) -> str:
     """Hash of all that is declared about one server; another one means that `up` is due."""
-    shared = spec.model_dump_json(include={"firewall", "mirrors", "docker", "users", "provider"})
+    shared = spec.model_dump_json(include=_SHARED)
     stores = ",".join(sorted(store.name for store in spec.object_stores))
     text = f"{server.model_dump_json()}{shared}{stores}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

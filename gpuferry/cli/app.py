@@ -16,6 +16,7 @@ from gpuferry.cli import (
     env,
     lint,
     nodes,
+    plan,
     preview,
     rebuild,
     resize,
@@ -34,7 +35,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, resize, rebuild, doctor, env, test, lint, bench,
+    up, preview, down, nodes, ssh, converge, check, plan, resize, rebuild, doctor, env, test, lint,
+    bench,
 ):  # fmt: skip
     command.register(app)
 

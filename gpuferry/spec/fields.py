@@ -7,7 +7,7 @@ import ipaddress
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
 # A hostname label (RFC 1123): it becomes the server's hostname and part of resource names.
 NAME_RULE = "lower-case letters, digits and '-', 1 to 40 characters, starting with a letter"
@@ -23,6 +23,9 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _BUCKET_RESERVED = re.compile(
     r"\.\.|^xn--|^sthree-|^amzn-s3-demo-|-s3alias$|--ol-s3$|^\d+(\.\d+){3}$"
 )
+
+_BRANCH = re.compile(r"[1-9]\d\d(\.\d{1,3}(\.\d{1,3})?)?")
+_CUDA = re.compile(r"[1-9]\d\.\d{1,2}")
 
 # useradd's default NAME_REGEX on Debian.
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -93,6 +96,28 @@ def _public_key(text: str) -> str:
     return text.strip()
 
 
+def _version_text(value: object) -> object:
+    # YAML reads 12.10 as the number 12.1, and 570.10 as 570.1: a number may have lost a digit.
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} may have lost a digit; write the version in quotes")
+    return str(value)
+
+
+def _driver_branch(text: str) -> str:
+    if not _BRANCH.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no driver branch; accepted: three digits such as '580', or an exact "
+            "version such as '580.126.09'"
+        )
+    return text
+
+
+def _cuda_version(text: str) -> str:
+    if not _CUDA.fullmatch(text):
+        raise ValueError(f"{text!r} is no CUDA version; accepted: such as '12.4'")
+    return text
+
+
 def _host_key(text: str) -> str:
     key = _public_key(text)
     if not key.startswith("ssh-ed25519 "):
@@ -107,6 +132,8 @@ ServerName = Annotated[str, AfterValidator(_server_name)]
 BucketName = Annotated[str, AfterValidator(_bucket_name)]
 UserName = Annotated[str, AfterValidator(_user_name)]
 HomePath = Annotated[str, AfterValidator(_home_path)]
+DriverBranch = Annotated[str, BeforeValidator(_version_text), AfterValidator(_driver_branch)]
+CudaVersion = Annotated[str, BeforeValidator(_version_text), AfterValidator(_cuda_version)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 PublicKey = Annotated[str, AfterValidator(_public_key)]
 HostKey = Annotated[str, AfterValidator(_host_key)]

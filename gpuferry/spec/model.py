@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from gpuferry.spec.fields import (
     BucketName,
     Cidr,
+    CudaVersion,
+    DriverBranch,
     HomePath,
     HostKey,
     PublicKey,
@@ -39,6 +41,39 @@ class Gpu(_Strict):
 
     model: str = Field(min_length=1, description="a name of the GPU table, such as L4")
     count: int = Field(ge=1, le=16, description="GPUs in the server")
+
+
+class CudaSpec(_Strict):
+    """CUDA versions on the server, side by side; containers bring their own."""
+
+    runtime: list[CudaVersion] = Field(
+        default_factory=list, description="libraries, such as ['12.4']"
+    )
+    toolkit: list[CudaVersion] = Field(default_factory=list, description="with the compiler nvcc")
+
+
+class DriverSpec(_Strict):
+    """The GPU driver. Left out, the server's own facts decide: `ferry plan driver NAME`."""
+
+    source: Literal["auto", "distribution", "nvidia"] = Field(
+        default="auto", description="whose packages; auto: the distribution's where they fit"
+    )
+    branch: DriverBranch | None = Field(
+        default=None, description="such as '580', or an exact version such as '580.126.09'"
+    )
+    flavour: Literal["auto", "open", "proprietary"] = Field(
+        default="auto", description="of the kernel modules"
+    )
+    cuda: CudaSpec = Field(default_factory=CudaSpec)
+    allow: list[Literal["kernel_change", "remove_driver", "reboot", "disturb"]] = Field(
+        default_factory=list, description="what the plan may do that could hurt; nothing by default"
+    )
+
+    @model_validator(mode="after")
+    def _versions_once(self) -> Self:
+        for kind, versions in (("runtime", self.cuda.runtime), ("toolkit", self.cuda.toolkit)):
+            _refuse_duplicates(f"cuda.{kind}", list(versions))
+        return self
 
 
 class SshAccess(_Strict):
@@ -72,6 +107,9 @@ class ServerSpec(_Strict):
         default=4, ge=1, le=65536, description="at /data, survives a rebuild, can grow"
     )
     gpu: Gpu | None = Field(default=None, description="declared; not checked in this version")
+    driver: DriverSpec | None = Field(
+        default=None, description="instead of the stack's `driver`, as a whole"
+    )
     labels: dict[str, str] = Field(default_factory=dict, description="free text, shown by nodes")
     workload: Literal["general", "training", "rendering", "science"] = Field(
         default="general", description="what it is for, shown by nodes"
@@ -181,6 +219,7 @@ class Spec(_Strict):
     firewall: FirewallSpec = Field(default_factory=FirewallSpec)
     mirrors: MirrorsSpec = Field(default_factory=MirrorsSpec)
     docker: DockerSpec = Field(default_factory=DockerSpec)
+    driver: DriverSpec = Field(default_factory=DriverSpec)
     users: list[UserSpec] = Field(default_factory=list)
     ssh_wait_seconds: int = Field(
         default=300, ge=5, le=7200, description="how long a new server may take to answer SSH"

@@ -1,0 +1,102 @@
+"""CUDA packages that fit a driver branch; never the metapackage that drags a driver in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict
+
+from gpuferry.driver.facts import Facts
+from gpuferry.driver.needs import Needs
+from gpuferry.driver.packages import Package, filled, newest, repository_row
+from gpuferry.driver.refusal import Refused
+from gpuferry.driver.rules import table
+from gpuferry.driver.wish import Wish
+
+
+class CudaPlan(BaseModel):
+    """Packages, what has to be added for them, and remarks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    packages: list[Package] = []
+    adds: list[str] = []
+    notes: list[str] = []
+
+
+def plan_cuda(facts: Facts, wish: Wish, needs: Needs | None, branch: int) -> CudaPlan:
+    """Packages for every wished version, runtime and toolkit.
+
+    Raises:
+        Refused: a version is unknown, too new for the driver or the GPUs, or not to be had.
+    """
+    packages: list[Package] = []
+    adds: list[str] = []
+    notes: list[str] = []
+    for kind, versions in (("runtime", wish.cuda.runtime), ("toolkit", wish.cuda.toolkit)):
+        for version in versions:
+            notes += _judge(version, needs, branch)
+            found, added = _packages(facts, wish, kind, version)
+            packages += [p for p in found if p not in packages]
+            adds += [a for a in added if a not in adds]
+    return CudaPlan(packages=packages, adds=adds, notes=list(dict.fromkeys(notes)))
+
+
+def _judge(version: str, needs: Needs | None, branch: int) -> list[str]:
+    rules = table("cuda")
+    major = version.split(".")[0]
+    if major not in rules["majors"]:
+        raise Refused(
+            "unknown_cuda",
+            f"CUDA {version} is not known; known majors: {', '.join(rules['majors'])}",
+            "name a version such as 12.4",
+        )
+    least = rules["majors"][major]["minimum_branch"]
+    if branch and branch < least:
+        raise Refused(
+            "cuda_needs_newer_driver",
+            f"CUDA {version} needs driver branch {least} or later, the plan has {branch}",
+            f"wish a newer driver: driver.branch: {least}",
+            "wish an older CUDA",
+        )
+    for name in needs.architectures if needs else []:
+        row = table("architectures")["architectures"].get(name, {})
+        if row.get("last_cuda") and int(major) > int(row["last_cuda"]):
+            raise Refused(
+                "cuda_dropped_gpu",
+                f"CUDA {version} has no code for {name}; {row['last_cuda']}.x is its last",
+                f"wish CUDA {row['last_cuda']}.x",
+            )
+    native = rules["native"].get(version, 0)
+    if branch and native > branch:
+        return [
+            f"CUDA {version} runs on branch {branch} by minor version compatibility: new PTX is "
+            f"not compiled at run time below {native}"
+        ]
+    return []
+
+
+def _packages(
+    facts: Facts, wish: Wish, kind: str, version: str
+) -> tuple[list[Package], Iterable[str]]:
+    rules = table("cuda")
+    for row in rules["distribution"]:
+        here = (row["id"], row["version"]) == (facts.os.id, facts.os.version_id)
+        if here and row["cuda"] == version and wish.source != "nvidia":
+            return newest(row[kind], facts.candidates), []
+    repository = repository_row(facts)
+    if wish.source == "distribution" or repository is None:
+        own = [r["cuda"] for r in rules["distribution"] if r["id"] == facts.os.id
+               and r["version"] == facts.os.version_id]  # fmt: skip
+        raise Refused(
+            "cuda_not_offered",
+            f"{facts.os.id} {facts.os.version_id} has CUDA {', '.join(own) or '(none)'}, not "
+            f"{version}, and NVIDIA's repository may not or cannot be used",
+            *(["set driver.source: auto"] if repository else []),
+            *([f"wish CUDA {own[0]}"] if own else []),
+            "use a container image with that CUDA: only the driver has to fit",
+        )
+    names = filled(rules["nvidia"][kind], dashed=version.replace(".", "-"))
+    configured = any(f"/{repository['path']}" in source.uri for source in facts.apt.nvidia)
+    added = [] if configured else [f"NVIDIA's repository {repository['path']}"]
+    return newest(names, facts.candidates if configured else {}), added
