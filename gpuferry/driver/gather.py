@@ -132,6 +132,7 @@ def replay(path: Path) -> Callable[[Sequence[str], float], dict[str, Any]]:
 def write_recording(recording: dict[str, Any], folder: Path) -> None:
     """Write what a gatherer read as a folder of fixtures that `from_path` reads again."""
     root = folder / "root"
+    root.mkdir(parents=True, exist_ok=True)
     for name, text in recording["files"].items():
         data = text.encode("latin-1" if name.endswith("/config") else "utf-8")
         _below(root, name).write_bytes(data)

@@ -64,7 +64,8 @@ def choose(facts: Facts, wish: Wish, needs: Needs) -> Offer:
         )
     # The reason that concerns the person's own wish comes first.
     reasons = list(dict.fromkeys(f"{o.title}: {o.problem}" for o in offers))
-    must_sign = all("secure boot" in offer.problem for offer in offers)
+    # An offer that only lacks a signature fits otherwise: that is what to tell.
+    must_sign = any("secure boot" in offer.problem for offer in offers)
     raise Refused(
         "secure_boot" if must_sign else "nothing_fits",
         f"no driver fits. {'; '.join(reasons[:6])}",
