@@ -5,7 +5,7 @@
 
 #include "call.h"
 
-enum { TOPOLOGY_HOST_BRIDGE = 30, P2P_OK = 0, SWITCH_FIRST_BUS = 0x41 };
+enum { TOPOLOGY_HOST_BRIDGE = 30, P2P_OK = 0, SWITCH_FIRST_BUS = 0x41, MOST_LINKS = 18 };
 
 static nvmlReturn_t begin_link(struct call *call, const char *function, nvmlDevice_t device,
                                unsigned link)
@@ -13,10 +13,11 @@ static nvmlReturn_t begin_link(struct call *call, const char *function, nvmlDevi
     nvmlReturn_t result = call_begin_device(call, function, device);
     if (result != NVML_SUCCESS)
         return result;
-    int64_t links = reading_or(call, READ_nvlink_count, 0);
-    if (links == 0)
-        return call_end(call, NVML_ERROR_NOT_SUPPORTED);
-    return link < links ? NVML_SUCCESS : call_end(call, NVML_ERROR_INVALID_ARGUMENT);
+    if (link < reading_or(call, READ_nvlink_count, 0))
+        return NVML_SUCCESS;
+    /* nvidia-smi tries all links that any GPU may have. */
+    return call_end(call, link < MOST_LINKS ? NVML_ERROR_NOT_SUPPORTED
+                                            : NVML_ERROR_INVALID_ARGUMENT);
 }
 
 #define LINK_FUNCTION(function, expression)                                                     \
@@ -54,7 +55,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, u
     return call_end(&call, NVML_SUCCESS);
 }
 
-/* Links go to the switches in turn or, without any, to the other GPUs in turn. */
+/* Links go to the switches or, without any, to the other GPUs in turn. All name the first switch:
+ * `topo -m` then counts them together, as it does on a real board. */
 NVML_API nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link,
                                                           nvmlPciInfo_t *info);
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link,
@@ -70,7 +72,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned l
     unsigned others = call.scenario->gpu_count - 1;
     memset(info, 0, sizeof *info);
     if (switches > 0) {
-        info->bus = SWITCH_FIRST_BUS + link % switches;
+        info->bus = SWITCH_FIRST_BUS;
     } else if (others > 0) {
         unsigned other = (call.index + 1 + link % others) % call.scenario->gpu_count;
         call.gpu = &call.scenario->gpus[other];
