@@ -42,6 +42,13 @@ def plan_cuda(facts: Facts, wish: Wish, needs: Needs | None, branch: int) -> Cud
     return CudaPlan(packages=packages, adds=adds, notes=list(dict.fromkeys(notes)))
 
 
+def newest_native(branch: int) -> str:
+    """The newest CUDA version that came with this driver branch or an older one."""
+    native = table("cuda")["native"]
+    fitting = [version for version, least in native.items() if least <= branch]
+    return max(fitting, key=lambda v: tuple(map(int, v.split("."))), default="")
+
+
 def _judge(version: str, needs: Needs | None, branch: int) -> list[str]:
     rules = table("cuda")
     major = version.split(".")[0]

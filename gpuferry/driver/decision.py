@@ -17,8 +17,8 @@ class Plan(BaseModel):
 
     `action`: install packages; leave a driver that works; load an installed module; reboot only;
     user_space: libraries and tools without a module (containers, simulated GPUs); none: no GPU;
-    refuse. `packages` is the exact set for apt, CUDA included; `simulated_by_apt` tells whether
-    apt was asked about exactly this set.
+    refuse. `packages` is the exact set for apt, CUDA included; `cuda` is CUDA's part of it;
+    `simulated_by_apt` tells whether apt was asked about exactly this set.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,6 +29,7 @@ class Plan(BaseModel):
     version: str = ""
     flavour: Literal["open", "proprietary", ""] = ""
     packages: list[Package] = []
+    cuda: list[Package] = []
     adds: list[str] = []
     removes: list[str] = []
     fabric_manager: bool = False

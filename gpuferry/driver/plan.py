@@ -208,6 +208,7 @@ def _with_extras(
     return plan.model_copy(
         update={
             "packages": packages,
+            "cuda": cuda.packages,
             "adds": list(dict.fromkeys([*plan.adds, *cuda.adds])),
             "removes": removes,
             "simulated_by_apt": found is not None,

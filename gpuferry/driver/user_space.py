@@ -13,23 +13,21 @@ from gpuferry.driver.wish import Wish
 
 def simulated_plan(facts: Facts, wish: Wish) -> Plan:
     """The distribution's nvidia-smi and what it needs; the simulated library is found first."""
-    smi = facts.candidates.get("nvidia-smi", Candidate())
-    cuda = plan_cuda(facts, wish, None, branch_of(smi.candidate))
+    smi, library = (_present_or_candidate(facts, name) for name in ("nvidia-smi", "libnvidia-ml1"))
+    cuda = plan_cuda(facts, wish, None, branch_of(smi))
     row = distribution_row(facts)
     missing = [c for c in (row or {}).get("components", []) if c not in facts.apt.components]
     return Plan(
         action="user_space",
         source="simulated",
-        branch=branch_of(smi.candidate),
-        version=upstream(smi.candidate),
+        branch=branch_of(smi),
+        version=upstream(smi),
         packages=[
-            Package(name="nvidia-smi", version=smi.candidate),
-            Package(
-                name="libnvidia-ml1",
-                version=facts.candidates.get("libnvidia-ml1", Candidate()).candidate,
-            ),
+            Package(name="nvidia-smi", version=smi),
+            Package(name="libnvidia-ml1", version=library),
             *cuda.packages,
         ],
+        cuda=cuda.packages,
         adds=[
             *([f"the archive's components {', '.join(missing)}"] if missing else []),
             *cuda.adds,
@@ -37,6 +35,13 @@ def simulated_plan(facts: Facts, wish: Wish) -> Plan:
         reasons=[f"{len(facts.gpus)} simulated GPU(s): no module, libraries and tools only"],
         notes=cuda.notes,
     )
+
+
+def _present_or_candidate(facts: Facts, name: str) -> str:
+    """What is installed stays: a newer one comes on purpose, with `ferry driver upgrade`."""
+    if name in facts.packages:
+        return facts.packages[name].version
+    return facts.candidates.get(name, Candidate()).candidate
 
 
 def container_plan(facts: Facts, wish: Wish, needs: Needs) -> Plan:
@@ -71,6 +76,7 @@ def container_plan(facts: Facts, wish: Wish, needs: Needs) -> Plan:
         version=version,
         flavour=facts.module.flavour,
         packages=[*packages, *cuda.packages],
+        cuda=cuda.packages,
         adds=cuda.adds,
         reasons=[f"a container on a host with module {version}: only libraries, in that version"],
         notes=cuda.notes,

@@ -21,7 +21,7 @@ description:
     package lists yet, costs milliseconds when nothing is missing, and says who holds the lock.
 options:
   name:
-    description: Packages to have installed.
+    description: Packages to have installed, C(name) in any version or C(name=version) in that one.
     type: list
     elements: str
   refresh:
@@ -30,6 +30,14 @@ options:
   lists_valid_seconds:
     description: Lists younger than this are good enough to install from.
     type: int
+  guard:
+    description: >
+      Let apt try first, and refuse what it would do beside installing. C(removes) lists packages
+      that may go, C(kernel) says whether another kernel may come.
+    type: dict
+  moves_frozen:
+    description: The packages may be held and may go back to an older version (a wanted upgrade).
+    type: bool
   lock_timeout_seconds:
     description: How long to wait for others that hold apt's or dpkg's lock.
     type: int
@@ -44,19 +52,42 @@ LOCKS = (
 )
 # The tail is padding: struct flock on 64-bit Linux.
 FLOCK = "hhqqi4x"
+MOVES_FROZEN = ["--allow-change-held-packages", "--allow-downgrades"]
 UPDATE = ["update", "-o", "APT::Update::Error-Mode=any"]
 
 
 def installed():
-    """Names of installed packages, read from dpkg's own table."""
-    names = set()
+    """Versions of installed packages by name, read from dpkg's own table."""
+    versions = {}
     with open("/var/lib/dpkg/status", encoding="utf-8", errors="replace") as handle:
         for block in handle.read().split("\n\n"):
             if re.search(r"^Status: \S+ ok installed$", block, re.M):
                 name = re.search(r"^Package: (\S+)", block, re.M)
-                if name:
-                    names.add(name.group(1))
-    return names
+                version = re.search(r"^Version: (\S+)", block, re.M)
+                if name and version:
+                    versions[name.group(1)] = version.group(1)
+    return versions
+
+
+def absent(wanted):
+    """Those of `name` and `name=version` that are not installed so."""
+    have = installed()
+    parts = {entry: entry.split("=", 1) for entry in sorted(set(wanted))}
+    return [
+        entry
+        for entry, (name, *version) in parts.items()
+        if name not in have or (version and have[name] != version[0])
+    ]
+
+
+def beside(output, guard):
+    """What a simulated run of apt would do beside installing, in words; empty when nothing."""
+    removed = set(re.findall(r"^Remv (\S+)", output, re.M)) - set(guard.get("removes") or [])
+    kernels = re.findall(r"^Inst (linux-image-\d\S*)", output, re.M)
+    said = [f"remove {', '.join(sorted(removed))}"] if removed else []
+    if kernels and not guard.get("kernel"):
+        said.append(f"install another kernel ({', '.join(kernels)})")
+    return " and ".join(said)
 
 
 def lock_holder():
@@ -149,12 +180,14 @@ def main():
             "name": {"type": "list", "elements": "str", "required": True},
             "refresh": {"type": "bool", "default": False},
             "lists_valid_seconds": {"type": "int", "default": 86400},
+            "guard": {"type": "dict"},
+            "moves_frozen": {"type": "bool", "default": False},
             "lock_timeout_seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
     )
     wanted = module.params
-    missing = sorted(set(wanted["name"]) - installed())
+    missing = absent(wanted["name"])
     if module.check_mode or not (missing or wanted["refresh"]):
         module.exit_json(changed=bool(missing), installed=missing)
     seconds = wanted["lock_timeout_seconds"]
@@ -162,7 +195,11 @@ def main():
     output = ""
     steps = [UPDATE] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
     if missing:
-        steps.append(["install", "--no-install-recommends", *missing])
+        install = ["install", "--no-install-recommends"]
+        install += MOVES_FROZEN if wanted["moves_frozen"] else []
+        if wanted["guard"] is not None:
+            steps.append([*install, "--simulate", *missing])
+        steps.append([*install, *missing])
     finish_interrupted_installation()
     for step in steps:
         while True:
@@ -173,6 +210,11 @@ def main():
                 )
             code, output = apt_get(step, max(1, int(deadline - time.monotonic())))
             if code == 0:
+                if "--simulate" in step and (harm := beside(output, wanted["guard"])):
+                    module.fail_json(
+                        msg=f"Installing {', '.join(missing)} would {harm}; nothing was changed. "
+                        "Allow it in the stack file (driver.allow), or choose other packages."
+                    )
                 break
             # Someone took the lock between our look and apt's: wait on within the same deadline.
             if (

@@ -1,0 +1,31 @@
+"""Which apt source a plan needs on the server: address, key, components. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuferry.driver.decision import Plan
+from gpuferry.driver.facts import Facts
+from gpuferry.driver.packages import distribution_row, repository_row
+from gpuferry.driver.rules import table
+
+REPOSITORIES = "https://developer.download.nvidia.com/compute/cuda/repos"
+
+
+def apt_source(facts: Facts, plan: Plan) -> dict[str, Any]:
+    """`nvidia`: NVIDIA's repository with its key, where the plan adds it; `components`: of the
+    distribution's archive, where they are missing. Empty values where nothing is to be added.
+    """
+    row = repository_row(facts)
+    nvidia: dict[str, str] = {}
+    if row is not None and any("NVIDIA's repository" in added for added in plan.adds):
+        nvidia = {
+            "url": f"{REPOSITORIES}/{row['path']}",
+            "key": f"{row['key']}.pub",
+            "fingerprint": table("nvidia_repository")["keys"][row["key"]],
+        }
+    wanted = (distribution_row(facts) or {}).get("components", [])
+    # apt tells no components before it has lists; then nothing is known to be missing.
+    known = set(facts.apt.components)
+    missing = [c for c in wanted if c not in known] if plan.packages and known else []
+    return {"nvidia": nvidia, "components": missing}
