@@ -23,6 +23,8 @@ from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession, wait_for_ssh
 
 _STACK = re.compile(r"[teb](\d+)-\d+")
+# Software emulation boots in half a minute on an idle machine.
+_SSH_SECONDS = {"container": 60, "vm": 240}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]
 
 
@@ -33,6 +35,7 @@ class Node:
     server: Server
     session: SshSession
     network: dict[str, str]
+    args: machine.MachineArgs | None = None
     said: list[str] = field(default_factory=list)
 
     def run(self, script: str, timeout_seconds: float = 120) -> str:
@@ -85,7 +88,7 @@ class Node:
         """Restart the node, as a reboot would."""
         machine.stop(self.stack, self.server.name)
         machine.start(self.stack, self.server.name)
-        wait_for_ssh(self.server, 60)
+        wait_for_ssh(self.server, _SSH_SECONDS[self.args.kind if self.args else "container"])
 
     @property
     def stack(self) -> str:
@@ -101,8 +104,15 @@ class NodeMaker:
         self._nodes: list[Node] = []
         self._stacks: list[str] = []
 
-    def __call__(self, image: str = "debian-13", name: str = "node") -> Node:
-        """Make a bare node; `image` is debian-13 or debian-12."""
+    def __call__(
+        self,
+        image: str = "debian-13",
+        name: str = "node",
+        *,
+        extra_disks_gib: tuple[int, ...] = (),
+        **more: Any,
+    ) -> Node:
+        """Make a bare node; `image` is debian-13 or debian-12, `more` goes to the machine."""
         stack = f"{self._mark}{os.getpid()}-{len(self._stacks) + 1}"
         self._stacks.append(stack)
         facts = network.create(stack)
@@ -113,19 +123,21 @@ class NodeMaker:
             image=image,
             cpus=2,
             memory_gib=2,
-            host_number=disk.create(stack, name, 1)["host_number"],
+            host_number=disk.create(stack, name, 1, extra_disks_gib)["host_number"],
+            extra_disks=len(extra_disks_gib),
             subnet4=facts["subnet4"],
             subnet6=facts["subnet6"],
             host_private_key=host["private"],
             host_public_key=host["public"],
             authorized_key=deploy["public"],
+            **more,
         )
         made = machine.create(args, lambda text: None)
         server = Server(name=name, private_key=SecretStr(deploy["private"]), **made)
-        wait_for_ssh(server, 60)
+        wait_for_ssh(server, _SSH_SECONDS[args.kind])
         session = SshSession([server])
         session.__enter__()
-        self._nodes.append(Node(server, session, {**facts, "stack": stack}))
+        self._nodes.append(Node(server, session, {**facts, "stack": stack}, args))
         return self._nodes[-1]
 
     def remove_all(self) -> None:

@@ -6,7 +6,9 @@ The disk outlives the machine it is attached to: a rebuild keeps it.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpuferry.errors import PrerequisiteMissing, StepFailed
@@ -26,12 +28,24 @@ def mount_path(stack: str, server: str) -> Path:
     return local_dir(stack) / "disks" / server
 
 
-def create(stack: str, server: str, size_gib: int) -> dict[str, int]:
-    """Make the disk at its size, or grow it; reserve the server's address with it.
+def extra_folder(stack: str, server: str) -> Path:
+    """The folder with a virtual machine's further disks, `1.raw` and so on."""
+    return local_dir(stack) / "disks" / f"{server}.extra"
+
+
+def create(
+    stack: str, server: str, size_gib: int, extra_disks_gib: Sequence[int] = ()
+) -> dict[str, int]:
+    """Make the disks at their sizes, or grow them; reserve the server's address with them.
+
+    Extra disks are raw, without a file system. One that is not declared any more is kept until
+    the server goes, since nobody knows what is on it.
 
     Raises:
-        StepFailed: the size is smaller than the disk is.
+        StepFailed: a size is smaller than the disk is.
     """
+    for number, gib in enumerate(extra_disks_gib, start=1):
+        _make_extra(stack, server, number, gib)
     path = image_path(stack, server)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -54,6 +68,24 @@ def create(stack: str, server: str, size_gib: int) -> dict[str, int]:
         _grow(stack, server, size_gib)
         _growing(path).unlink()
     return {"host_number": network.reserve_address(stack, server), "size_gib": size_gib}
+
+
+def _make_extra(stack: str, server: str, number: int, size_gib: int) -> None:
+    path = extra_folder(stack, server) / f"{number}.raw"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    have = path.stat().st_size if path.exists() else 0
+    if have > size_gib * GIB:
+        raise StepFailed(
+            f"Extra disk {number} of {server} is {have / GIB:.0f} GiB and cannot shrink to "
+            f"{size_gib} GiB. Set its entry in extra_disks_gib back to at least {have / GIB:.0f}."
+        )
+    if have == size_gib * GIB:
+        return
+    from gpuferry.nodes.local import machine
+
+    # QEMU takes a disk's size once, when it starts.
+    with machine.stopped(stack, server), open(path, "ab") as file:
+        os.truncate(file.fileno(), size_gib * GIB)
 
 
 def _growing(path: Path) -> Path:
@@ -95,6 +127,7 @@ def delete(stack: str, server: str) -> None:
     unmount(stack, server)
     image_path(stack, server).unlink(missing_ok=True)
     _growing(image_path(stack, server)).unlink(missing_ok=True)
+    shutil.rmtree(extra_folder(stack, server), ignore_errors=True)
     if mount_path(stack, server).is_dir():
         mount_path(stack, server).rmdir()
     network.release_address(stack, server)

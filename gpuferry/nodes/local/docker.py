@@ -62,23 +62,28 @@ class ContainerFile(NamedTuple):
     """A file to put into a container, or a directory where `text` is None."""
 
     path: str
-    text: str | None
+    text: str | bytes | None
     mode: int = 0o600
     owner: int = 0
 
 
 def put_files(container: str, files: Sequence[ContainerFile]) -> None:
     """Put files into a container that need not run; their contents touch no disk here."""
+    docker("cp", "--archive", "-", f"{container}:/", stdin=tar_of(files))
+
+
+def tar_of(files: Sequence[ContainerFile]) -> bytes:
+    """The files as a tar archive, in this order."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for file in files:
-            data = (file.text or "").encode()
+            data = file.text.encode() if isinstance(file.text, str) else file.text or b""
             entry = tarfile.TarInfo(file.path)
             entry.type = tarfile.DIRTYPE if file.text is None else tarfile.REGTYPE
             entry.mode, entry.uid, entry.gid = file.mode, file.owner, file.owner
             entry.size, entry.mtime = len(data), int(time.time())
             tar.addfile(entry, io.BytesIO(data))
-    docker("cp", "--archive", "-", f"{container}:/", stdin=buffer.getvalue())
+    return buffer.getvalue()
 
 
 def inspect(kind: str, name: str) -> dict[str, Any] | None:

@@ -78,3 +78,19 @@ def apt_proxy() -> str | None:
         return None
     match = re.search(r'Acquire::http::Proxy "(\S+)";', out)
     return match.group(1) if match else None
+
+
+def nameservers(root: Path = Path("/")) -> list[str]:
+    """Resolvers that servers can use too: this machine's, without those on its own loopback.
+
+    Where systemd-resolved sits in between, the file with its upstream servers is read instead, as
+    Docker does it.
+    """
+    for name in ("etc/resolv.conf", "run/systemd/resolve/resolv.conf"):
+        path = root / name
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        found = re.findall(r"(?m)^\s*nameserver\s+(\S+)", text)
+        usable = [a for a in found if not a.startswith("127.") and a != "::1" and "%" not in a]
+        if usable:
+            return usable
+    return []

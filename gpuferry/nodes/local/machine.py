@@ -1,4 +1,4 @@
-"""One systemd container as one server."""
+"""One local server: a systemd container, or a container that runs a virtual machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,9 +23,12 @@ from gpuferry.nodes.local.docker import (
     labelled,
     put_files,
 )
+from gpuferry.nodes.local.vm import machine as vm
 from gpuferry.paths import data_dir
 
 LABEL_SERVER = "gpuferry.server"
+LABEL_KIND = "gpuferry.kind"
+_STOP_SECONDS = 20
 
 
 class MachineArgs(BaseModel):
@@ -44,6 +47,9 @@ class MachineArgs(BaseModel):
     host_private_key: str
     host_public_key: str
     authorized_key: str
+    kind: Literal["container", "vm"] = "container"
+    secure_boot: bool = False
+    extra_disks: int = 0
 
     @property
     def address4(self) -> str:
@@ -57,7 +63,9 @@ class MachineArgs(BaseModel):
 
     def identity(self) -> str:
         """Hash of all that cannot change in place; another one means another machine."""
-        fixed = self.model_dump(exclude={"cpus", "memory_gib"})
+        fixed = self.model_dump(exclude={"cpus", "memory_gib", "secure_boot", "extra_disks"})
+        if self.kind == "container":
+            del fixed["kind"]  # machines that are older than this field stay the same
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
@@ -77,6 +85,8 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
         say("removing what an interrupted run left")
         delete(args.stack, args.name)
         found = None
+    if args.kind == "vm":
+        return _outputs(args, name, _create_vm(args, name, say, there=found is not None))
     disk.mount(args.stack, args.name)
     if found is None:
         tag = image.ensure(args.image, say)
@@ -86,7 +96,20 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
         put_files(name, _first_boot_files(args))
     docker("start", name)
     _apply_size(args, name)
-    return _outputs(args, name)
+    return _outputs(args, name, {})
+
+
+def _create_vm(
+    args: MachineArgs, name: str, say: Callable[[str], None], *, there: bool
+) -> dict[str, str]:
+    if not there:
+        disk.extra_folder(args.stack, args.name).mkdir(parents=True, exist_ok=True)
+        disk.unmount(args.stack, args.name)
+        command = vm.create_command(args, name, _labels(args), say)
+        say("creating the virtual machine")
+        docker(*command)
+        put_files(name, vm.first_boot_files(args, _first_boot_files(args)))
+    return vm.run(args, name, say)
 
 
 def _is_ours(found: dict[str, Any], args: MachineArgs) -> bool:
@@ -122,6 +145,7 @@ def _labels(args: MachineArgs) -> list[str]:
         LABEL_ROOT: str(data_dir()),
         LABEL_SPEC: args.identity(),
         LABEL_SERVER: args.name,
+        LABEL_KIND: args.kind,
     }
     return [part for key, value in labels.items() for part in ("--label", f"{key}={value}")]
 
@@ -142,7 +166,7 @@ def _apply_size(args: MachineArgs, name: str) -> None:
     docker("update", "--cpus", f"{args.cpus:g}", "--memory", memory, "--memory-swap", memory, name)
 
 
-def _outputs(args: MachineArgs, name: str) -> dict[str, Any]:
+def _outputs(args: MachineArgs, name: str, facts: dict[str, str]) -> dict[str, Any]:
     found = inspect("container", name)
     if found is None:
         raise StepFailed(f"The container {name} vanished right after it was started.")
@@ -155,11 +179,12 @@ def _outputs(args: MachineArgs, name: str) -> dict[str, Any]:
         "instance_id": found["Id"][:12],
         "provider_facts": {
             "provider": "local",
-            "kind": "container",
+            "kind": args.kind,
             "image": args.image,
             "address6": args.address6,
             "cpus": f"{args.cpus:g}",
             "memory_gib": f"{args.memory_gib:g}",
+            **facts,
         },
     }
 
@@ -167,7 +192,10 @@ def _outputs(args: MachineArgs, name: str) -> dict[str, Any]:
 def delete(stack: str, server: str) -> None:
     """Remove the machine and Docker's own data in it; the data disk stays."""
     name = container_name(stack, server)
-    if inspect("container", name) is not None:
+    found = inspect("container", name)
+    if found is not None:
+        if _is_vm(found) and found["State"]["Running"]:
+            stop(stack, server)  # or its data disk, which stays, would not be clean
         docker("container", "rm", "--force", name)
     if inspect("volume", f"{name}-docker") is not None:
         docker("volume", "rm", "--force", f"{name}-docker")
@@ -176,13 +204,22 @@ def delete(stack: str, server: str) -> None:
 
 def start(stack: str, server: str) -> None:
     """Start a stopped server, its disk first."""
-    disk.mount(stack, server)
+    found = inspect("container", container_name(stack, server))
+    if found is None or not _is_vm(found):
+        disk.mount(stack, server)
     docker("start", container_name(stack, server))
 
 
 def stop(stack: str, server: str) -> None:
-    """Stop a server cleanly; its disk stays mounted here."""
-    docker("stop", "--time", "20", container_name(stack, server))
+    """Stop a server cleanly; a container's disk stays mounted here."""
+    name = container_name(stack, server)
+    found = inspect("container", name)
+    seconds = vm.STOP_SECONDS + 15 if found and _is_vm(found) else _STOP_SECONDS
+    docker("stop", "--time", str(seconds), name, timeout_seconds=seconds + 60)
+
+
+def _is_vm(found: dict[str, Any]) -> bool:
+    return bool(found["Config"]["Labels"].get(LABEL_KIND) == "vm")
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""What runs in a virtual machine's container; standard library only."""
