@@ -59,12 +59,13 @@ def _run(
 
 
 class ContainerFile(NamedTuple):
-    """A file to put into a container, or a directory where `text` is None."""
+    """A file to put into a container; a directory where `text` is None; a link to `link`."""
 
     path: str
     text: str | bytes | None
     mode: int = 0o600
     owner: int = 0
+    link: str = ""
 
 
 def put_files(container: str, files: Sequence[ContainerFile]) -> None:
@@ -79,11 +80,18 @@ def tar_of(files: Sequence[ContainerFile]) -> bytes:
         for file in files:
             data = file.text.encode() if isinstance(file.text, str) else file.text or b""
             entry = tarfile.TarInfo(file.path)
-            entry.type = tarfile.DIRTYPE if file.text is None else tarfile.REGTYPE
+            entry.type = _tar_type(file)
+            entry.linkname = file.link
             entry.mode, entry.uid, entry.gid = file.mode, file.owner, file.owner
             entry.size, entry.mtime = len(data), int(time.time())
             tar.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
+
+
+def _tar_type(file: ContainerFile) -> bytes:
+    if file.link:
+        return tarfile.SYMTYPE
+    return tarfile.DIRTYPE if file.text is None else tarfile.REGTYPE
 
 
 def inspect(kind: str, name: str) -> dict[str, Any] | None:

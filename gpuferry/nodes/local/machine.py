@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry.errors import StepFailed
-from gpuferry.nodes.local import disk, host, image, network
+from gpuferry.nodes.local import disk, gpu_hardware, host, image, network
 from gpuferry.nodes.local.docker import (
     LABEL_ROOT,
     LABEL_SPEC,
@@ -50,6 +50,8 @@ class MachineArgs(BaseModel):
     kind: Literal["container", "vm"] = "container"
     secure_boot: bool = False
     extra_disks: int = 0
+    gpu_model: str = ""
+    gpu_count: int = 0
 
     @property
     def address4(self) -> str:
@@ -64,8 +66,11 @@ class MachineArgs(BaseModel):
     def identity(self) -> str:
         """Hash of all that cannot change in place; another one means another machine."""
         fixed = self.model_dump(exclude={"cpus", "memory_gib", "secure_boot", "extra_disks"})
+        # Machines that are older than these fields stay the same.
         if self.kind == "container":
-            del fixed["kind"]  # machines that are older than this field stay the same
+            del fixed["kind"]
+        if not self.gpu_count:
+            del fixed["gpu_model"], fixed["gpu_count"]
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
@@ -93,7 +98,7 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
         say("creating the machine")
         docker("volume", "create", *_labels(args), f"{name}-docker")
         docker(*_create_command(args, name, tag))
-        put_files(name, _first_boot_files(args))
+        put_files(name, _first_boot_files(args, say))
     docker("start", name)
     _apply_size(args, name)
     return _outputs(args, name, {})
@@ -108,7 +113,7 @@ def _create_vm(
         command = vm.create_command(args, name, _labels(args), say)
         say("creating the virtual machine")
         docker(*command)
-        put_files(name, vm.first_boot_files(args, _first_boot_files(args)))
+        put_files(name, vm.first_boot_files(args, _first_boot_files(args, say)))
     return vm.run(args, name, say)
 
 
@@ -150,14 +155,18 @@ def _labels(args: MachineArgs) -> list[str]:
     return [part for key, value in labels.items() for part in ("--label", f"{key}={value}")]
 
 
-def _first_boot_files(args: MachineArgs) -> list[ContainerFile]:
-    """The host key and the authorized key, there before the first boot."""
+def _first_boot_files(args: MachineArgs, say: Callable[[str], None]) -> list[ContainerFile]:
+    """The host key and the authorized key, there before the first boot, and simulated GPUs."""
+    hardware: list[ContainerFile] = []
+    if args.gpu_count:
+        hardware = gpu_hardware.files(args.name, args.gpu_model, args.gpu_count, say)
     ssh, admin = f"home/{image.ADMIN_USER}/.ssh", image.ADMIN_UID
     return [
         ContainerFile("etc/ssh/ssh_host_ed25519_key", args.host_private_key),
         ContainerFile("etc/ssh/ssh_host_ed25519_key.pub", args.host_public_key + "\n", 0o644),
         ContainerFile(ssh, None, 0o700, admin),
         ContainerFile(f"{ssh}/authorized_keys", args.authorized_key + "\n", 0o600, admin),
+        *hardware,
     ]
 
 
