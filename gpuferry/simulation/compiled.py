@@ -33,7 +33,7 @@ def compiled(scenario: Scenario) -> str:
         f"process-stride {scenario.process_stride}",
     ]
     lines += [_function(f.function, f.action, f.value) for f in scenario.functions if f.gpu is None]
-    for index in range(scenario.count):
+    for index in range(0 if scenario.no_devices else scenario.count):
         lines += _gpu(scenario, profile, index)
     return "\n".join([*lines, "end", ""])
 
@@ -75,9 +75,7 @@ def _gpu(scenario: Scenario, profile: Profile, index: int) -> list[str]:
     return lines + [_function(f.function, f.action, f.value) for f in own]
 
 
-def _readings(
-    scenario: Scenario, profile: Profile, index: int, gpu: Gpu
-) -> Mapping[str, Value]:
+def _readings(scenario: Scenario, profile: Profile, index: int, gpu: Gpu) -> Mapping[str, Value]:
     slot = pci_tree.gpu_slot(index)
     values: dict[str, Value] = {
         "architecture": profiles.ARCHITECTURES[profile.architecture],
@@ -95,7 +93,7 @@ def _readings(
         "pci_device_id": int(profile.pci_device, 16) << 16 | pci_tree.NVIDIA,
         "pci_subsystem_id": int(profile.pci_subsystem, 16) << 16 | pci_tree.NVIDIA,
         "nvlink_switches": pci_tree.nvswitch_count(profile, scenario.count),
-        **{name: 0 for name in ("bar1_used", "memory_leaked", "pcie_replay", "pcie_tx", "pcie_rx")},
+        **dict.fromkeys(("bar1_used", "memory_leaked", "pcie_replay", "pcie_tx", "pcie_rx"), 0),
         **{f"{engine}_utilization": 0 for engine in ("encoder", "decoder", "jpeg", "ofa")},
         **profile.readings,
         **_health(profile),
