@@ -20,6 +20,7 @@ from gpuferry.cli import (
     preview,
     rebuild,
     resize,
+    sim,
     ssh,
     test,
     up,
@@ -35,8 +36,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, plan, resize, rebuild, doctor, env, test, lint,
-    bench,
+    up, preview, down, nodes, ssh, converge, check, plan, resize, rebuild, sim, doctor, env, test,
+    lint, bench,
 ):  # fmt: skip
     command.register(app)
 

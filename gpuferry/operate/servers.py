@@ -46,7 +46,8 @@ def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
     return [inventory.parse(known[name]) for name in dict.fromkeys(names or known)]
 
 
-def _deployed(project: Project, names: list[str]) -> list[Entry]:
+def deployed(project: Project, names: list[str]) -> list[Entry]:
+    """The deployed servers with these names; all of them when none is named."""
     return select(Pulumi(find.ensure(say_on_stderr), project), names)
 
 
@@ -67,7 +68,7 @@ def _say_what_is_not_deployed(project: Project, entries: list[Entry]) -> None:
 
 def show(project: Project, *, as_json: bool) -> None:
     """List servers."""
-    entries = _deployed(project, [])
+    entries = deployed(project, [])
     rows = [_row(project, entry) for entry in entries]
     if as_json:
         print_json({"ok": True, "stack": project.stack, "servers": rows})
@@ -119,7 +120,7 @@ def _state(project: Project, entry: Entry) -> str:
 
 def ssh(project: Project, name: str, command: list[str]) -> int:
     """Open a shell, or run a command; returns its exit code."""
-    (entry,) = _deployed(project, [name])
+    (entry,) = deployed(project, [name])
     with SshSession([entry.server]) as session:
         # A key in a file that only this user can read, gone when the session ends.
         argv = ["ssh", "-F", str(session.config_path), entry.server.name]
@@ -150,7 +151,7 @@ def converge(
     """
     from gpuferry.converge.run import converge as run
 
-    entries = _deployed(project, names)
+    entries = deployed(project, names)
     _say_what_is_not_deployed(project, entries)
     results = run(entries, full=full or check_only, check_only=check_only, say=say_on_stderr)
     drifted = [r for r in results if r.changed]
@@ -185,7 +186,7 @@ def check(
 
     if junit is not None and not junit.resolve().parent.is_dir():
         raise SpecError(f"--junit {junit}: there is no folder {junit.resolve().parent}.")
-    entries = _deployed(project, names)
+    entries = deployed(project, names)
     _say_what_is_not_deployed(project, entries)
     verdicts = [_on_this_stack(v, project) for v in verify(entries, select=only or None)]
     if junit is not None:

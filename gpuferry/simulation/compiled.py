@@ -23,19 +23,27 @@ def compiled(scenario: Scenario) -> str:
         SpecError: the scenario's profile does not exist.
     """
     profile = profiles.find(scenario.profile)
-    major, minor = scenario.cuda_version.split(".")
     lines = [
         "gpusim-scenario 1",
-        f"driver {scenario.driver_version}",
-        f"nvml {major}.{scenario.driver_version}",
-        f"cuda {int(major) * 1000 + int(minor) * 10}",
+        *_driver(scenario),
         f"init-error {scenario.init_error}",
         f"process-stride {scenario.process_stride}",
     ]
     lines += [_function(f.function, f.action, f.value) for f in scenario.functions if f.gpu is None]
-    for index in range(scenario.count):
+    for index in range(0 if scenario.no_devices else scenario.count):
         lines += _gpu(scenario, profile, index)
     return "\n".join([*lines, "end", ""])
+
+
+def _driver(scenario: Scenario) -> list[str]:
+    if scenario.driver_version is None or scenario.cuda_version is None:
+        return ["driver installed"]
+    major, minor = scenario.cuda_version.split(".")
+    return [
+        f"driver {scenario.driver_version}",
+        f"nvml {major}.{scenario.driver_version}",
+        f"cuda {int(major) * 1000 + int(minor) * 10}",
+    ]
 
 
 def gpu_uuid(seed: str, index: int) -> str:
@@ -75,9 +83,7 @@ def _gpu(scenario: Scenario, profile: Profile, index: int) -> list[str]:
     return lines + [_function(f.function, f.action, f.value) for f in own]
 
 
-def _readings(
-    scenario: Scenario, profile: Profile, index: int, gpu: Gpu
-) -> Mapping[str, Value]:
+def _readings(scenario: Scenario, profile: Profile, index: int, gpu: Gpu) -> Mapping[str, Value]:
     slot = pci_tree.gpu_slot(index)
     values: dict[str, Value] = {
         "architecture": profiles.ARCHITECTURES[profile.architecture],
@@ -95,7 +101,7 @@ def _readings(
         "pci_device_id": int(profile.pci_device, 16) << 16 | pci_tree.NVIDIA,
         "pci_subsystem_id": int(profile.pci_subsystem, 16) << 16 | pci_tree.NVIDIA,
         "nvlink_switches": pci_tree.nvswitch_count(profile, scenario.count),
-        **{name: 0 for name in ("bar1_used", "memory_leaked", "pcie_replay", "pcie_tx", "pcie_rx")},
+        **dict.fromkeys(("bar1_used", "memory_leaked", "pcie_replay", "pcie_tx", "pcie_rx"), 0),
         **{f"{engine}_utilization": 0 for engine in ("encoder", "decoder", "jpeg", "ofa")},
         **profile.readings,
         **_health(profile),

@@ -63,8 +63,8 @@ def pci_tree(
         device = profile.nvswitches.device
         files |= _device(folder, f"{NVIDIA:04x}", device, "068000", f"{NVIDIA:04x}", device)
         files |= _link_state(folder, generation, 2)
-        if driver:
-            links[f"{folder}/driver"] = f"{_DRIVERS}/{driver}-nvswitch"
+        if driver == "nvidia":
+            links[f"{folder}/driver"] = f"{_DRIVERS}/nvidia-nvswitch"
     return files, links
 
 

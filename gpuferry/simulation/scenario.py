@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -34,7 +35,7 @@ class Series(_Strict):
     @model_validator(mode="after")
     def _forwards(self) -> Self:
         times = [time for time, _ in self.points]
-        if times[0] < 0 or any(b - a < 0.001 for a, b in zip(times, times[1:], strict=False)):
+        if times[0] < 0 or any(b - a < 0.001 for a, b in pairwise(times)):
             raise ValueError("the times of a series start at 0 or later and grow")
         if self.end == "loop" and times[-1] <= 0:
             raise ValueError("a series that loops needs a last time above 0")
@@ -92,11 +93,14 @@ class Scenario(_Strict):
 
     profile: str = Field(description="model, a name of gpusim/profiles")
     count: int = Field(ge=0, le=MAX_GPUS)
-    driver_version: Version
-    cuda_version: CudaVersion
+    driver_version: Version | None = Field(
+        default=None, description="none: what the file `driver` beside the scenario says"
+    )
+    cuda_version: CudaVersion | None = None
     seed: str = Field(min_length=1, description="serial numbers and UUIDs follow from it")
     sequence: int = Field(default=0, description="of the last Xid; never falls")
     init_error: int = Field(default=0, ge=0, le=999)
+    no_devices: bool = Field(default=False, description="the library sees none of the GPUs")
     process_stride: Literal[24, 32] = 24
     functions: list[FunctionFault] = Field(default_factory=list, max_length=MAX_FUNCTIONS)
     gpus: list[Gpu] = Field(default_factory=list)

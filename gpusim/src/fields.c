@@ -30,7 +30,6 @@ static const struct field fields[] = {
     {143, READ_remapped_uncorrectable, PLAIN},
     {144, READ_remapped_pending, PLAIN},
     {145, READ_remapped_failed, PLAIN},
-    {147, READ_nvlink_switches, PLAIN},
     {164, READ_nvlink_speed, PLAIN},
     {166, READ_nvlink_version, PLAIN},
     {185, READ_power, PLAIN},
@@ -53,6 +52,7 @@ enum {
     LINK_SPEED = 164,
     LINK_STATE = 165,
     LINK_VERSION = 166,
+    LINKS_TO_SWITCHES = 147,
     ENERGY_NEW = 191,
     PCIE_SENT = 197,
     PCIE_RECEIVED = 198,
@@ -115,6 +115,11 @@ static void answer(const struct call *call, nvmlFieldValue_t *field)
     if ((id == LINK_SPEED || id == LINK_STATE || id == LINK_VERSION) &&
         !is_link_there(call, field->scopeId))
         return;
+    if (id == LINKS_TO_SWITCHES) {
+        int has_switches = reading_or(call, READ_nvlink_switches, 0) > 0;
+        put(field, has_switches ? reading_or(call, READ_nvlink_count, 0) : 0, PLAIN);
+        return;
+    }
     if (id == LINK_STATE) {
         put(field, 1, PLAIN);
         return;

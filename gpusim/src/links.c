@@ -55,8 +55,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, u
     return call_end(&call, NVML_SUCCESS);
 }
 
-/* Links go to the switches or, without any, to the other GPUs in turn. All name the first switch:
- * `topo -m` then counts them together, as it does on a real board. */
+/* Links go to the switches in turn or, without any, to the other GPUs in turn. */
 NVML_API nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link,
                                                           nvmlPciInfo_t *info);
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link,
@@ -72,7 +71,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned l
     unsigned others = call.scenario->gpu_count - 1;
     memset(info, 0, sizeof *info);
     if (switches > 0) {
-        info->bus = SWITCH_FIRST_BUS;
+        info->bus = SWITCH_FIRST_BUS + link % switches;
     } else if (others > 0) {
         unsigned other = (call.index + 1 + link % others) % call.scenario->gpu_count;
         call.gpu = &call.scenario->gpus[other];

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "nvml.h"
 #include "place.h"
 #include "scenario.h"
 
@@ -15,7 +16,7 @@ enum { LARGEST_FILE = 4 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scenario *current;
-static struct stat seen;
+static struct stat seen, seen_driver;
 
 static char *read_whole(const char *path)
 {
@@ -54,19 +55,47 @@ static int is_same(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* A scenario may leave it to the file `driver` which driver is installed ("550.163.01 12.4"), as a
+ * real library finds the module that is loaded. No such file: no driver is loaded. */
+static void take_installed_driver(struct scenario *scenario, const char *path)
+{
+    int major, minor;
+    if (strcmp(scenario->driver, "installed") != 0)
+        return;
+    char *text = read_whole(path);
+    if (text == NULL || sscanf(text, "%79s %d.%d", scenario->driver, &major, &minor) != 3) {
+        scenario->init_error = NVML_ERROR_DRIVER_NOT_LOADED;
+        free(text);
+        return;
+    }
+    free(text);
+    scenario->cuda = major * 1000 + minor * 10;
+    snprintf(scenario->nvml, sizeof scenario->nvml, "%d.%.60s", major, scenario->driver);
+}
+
+static int look(const char *path, struct stat *status)
+{
+    memset(status, 0, sizeof *status);
+    return stat(path, status) == 0;
+}
+
 static void refresh(void)
 {
-    char path[PLACE_SIZE], problem[200] = "is missing";
-    struct stat status;
+    char path[PLACE_SIZE], driver[PLACE_SIZE], problem[200] = "is missing";
+    struct stat status, driver_status;
     struct scenario *fresh = NULL;
     place_path(path, "GPUSIM_DIR", "/var/lib/gpusim", "scenario");
-    memset(&status, 0, sizeof status);
-    int exists = stat(path, &status) == 0;
-    if (current != NULL && is_same(&status, &seen))
+    place_path(driver, "GPUSIM_DIR", "/var/lib/gpusim", "driver");
+    int exists = look(path, &status);
+    look(driver, &driver_status);
+    if (current != NULL && is_same(&status, &seen) && is_same(&driver_status, &seen_driver))
         return;
     seen = status;
+    seen_driver = driver_status;
     if (exists)
         fresh = scenario_read(path, problem, sizeof problem);
+    if (fresh != NULL)
+        take_installed_driver(fresh, driver);
     /* Programs that print for machines must not find this between their lines. */
     if (fresh == NULL && getenv("GPUSIM_VERBOSE") != NULL)
         fprintf(stderr, "gpusim: %s %s\n", path, problem);

@@ -1,0 +1,113 @@
+"""ferry sim"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuferry.cli.options import DIRECTORY, STACK, Directory, Json, Stack, project
+
+Gpu = Annotated[int | None, typer.Option(min=0, help="Index of the GPU; all when none is given.")]
+
+_KINDS = (
+    "lost, unknown-error, reset-required, xid, throttle, ecc-corrected, ecc-uncorrected, "
+    "remap-pending, remap-failed, memory-leak, energy-reset (with --gpu); hang, delay, "
+    "not-supported, absent (with --function); driver-not-loaded, version-mismatch, no-devices, "
+    "wide-processes"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command and its subcommands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.callback(epilog="Example: ./ferry sim gpu-1 set --gpu 0 utilization=95 temperature=83")(
+        _sim
+    )
+    group.command("show", epilog="Example: ./ferry sim gpu-1 show --json")(show)
+    group.command(
+        "set", epilog="Example: ./ferry sim gpu-1 set --gpu 0 power=0:30,10:71,20:30,loop,linear"
+    )(set_)
+    group.command(epilog="Example: ./ferry sim gpu-1 fault xid --gpu 0 --code 79")(fault)
+    group.command(epilog="Example: ./ferry sim gpu-1 clear")(clear)
+    app.add_typer(group, name="sim")
+
+
+def _sim(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Server with simulated GPUs.")],
+) -> None:
+    """Change what the simulated GPUs of a running server say, or inject faults."""
+    context.obj = name
+
+
+def show(
+    context: typer.Context,
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
+    json: Json = False,
+) -> None:
+    """Show what is set and which faults are in force."""
+    from gpuferry.operate import simulation
+
+    simulation.show(project(directory, stack), context.obj, as_json=json)
+
+
+def set_(
+    context: typer.Context,
+    assignments: Annotated[
+        list[str],
+        typer.Argument(
+            help="NAME=VALUE; over time NAME=0:30,10:95[,loop][,linear] (seconds:value); "
+            "NAME=absent: not supported; NAME=default: the model's own.",
+        ),
+    ],
+    gpu: Gpu = None,
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
+    json: Json = False,
+) -> None:
+    """Set readings, such as utilization, temperature, power, memory_used."""
+    from gpuferry.operate import simulation
+
+    simulation.set_readings(project(directory, stack), context.obj, gpu, assignments, as_json=json)
+
+
+def fault(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help=f"One of: {_KINDS}.")],
+    gpu: Annotated[int | None, typer.Option(min=0, help="Index of the GPU.")] = None,
+    function: Annotated[
+        str | None, typer.Option(help="NVML function, such as nvmlDeviceGetPowerUsage.")
+    ] = None,
+    code: Annotated[int | None, typer.Option(help="Xid, for the fault xid.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Errors, or MiB for memory-leak.")
+    ] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(help="power-cap, hw-slowdown, sw-thermal, hw-thermal or power-brake."),
+    ] = None,
+    milliseconds: Annotated[int | None, typer.Option(min=1, help="For the fault delay.")] = None,
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
+    json: Json = False,
+) -> None:
+    """Inject a fault; it stays until `clear`."""
+    from gpuferry.operate import simulation
+    from gpuferry.simulation.faults import Request
+
+    request = Request(kind, gpu, function, code, count, reason, milliseconds)
+    simulation.inject(project(directory, stack), context.obj, request, as_json=json)
+
+
+def clear(
+    context: typer.Context,
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
+    json: Json = False,
+) -> None:
+    """Take away all faults and set readings."""
+    from gpuferry.operate import simulation
+
+    simulation.clear(project(directory, stack), context.obj, as_json=json)

@@ -1,0 +1,92 @@
+"""Everything a server with simulated GPUs has below /var/lib/gpusim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuferry.errors import SpecError
+from gpuferry.simulation import profiles
+from gpuferry.simulation.compiled import compiled
+from gpuferry.simulation.pci_tree import pci_tree
+from gpuferry.simulation.scenario import MAX_GPUS, Scenario
+
+FOLDER = "/var/lib/gpusim"
+SOURCE = f"{FOLDER}/scenario.json"
+COMPILED = f"{FOLDER}/scenario"
+RUN_FOLDER = "/run/gpusim"
+
+# Outside of FOLDER: where the loader finds the library, and the run folder for every user.
+SYSTEM_FILES = {
+    "/etc/ld.so.conf.d/00-gpusim.conf": b"/opt/gpusim/lib\n",
+    "/etc/tmpfiles.d/gpusim.conf": (
+        b"d /run/gpusim 0755 root root\nd /run/gpusim/busy 1777 root root\n"
+    ),
+}
+
+# Highest CUDA version of each driver branch (NVIDIA's CUDA release notes, table 3).
+_CUDA = {"535": "12.2", "545": "12.3", "550": "12.4", "555": "12.5", "560": "12.6", "565": "12.7"}
+_CUDA |= {"570": "12.8", "575": "12.9", "580": "13.0"}
+
+
+@dataclass(frozen=True)
+class NodeFiles:
+    """Absolute paths to contents, and links to where they point."""
+
+    files: dict[str, bytes]
+    links: dict[str, str]
+
+
+def node_files(
+    server_name: str,
+    model: str,
+    count: int,
+    driver_version: str | None = None,
+    cuda_version: str | None = None,
+    *,
+    driver: str | None = "nvidia",
+) -> NodeFiles:
+    """What the local provider puts on a server; the same arguments give the same files.
+
+    Without a driver version no driver is loaded until the file `driver` says which, as
+    `550.163.01 12.4`. `driver` is the kernel driver bound to the GPUs in the PCI tree: None, `nvidia`, `nouveau`.
+
+    Raises:
+        SpecError: an unknown model, a wrong number, an unknown driver branch.
+    """
+    profile = profiles.find(model)
+    if not 1 <= count <= MAX_GPUS:
+        raise SpecError(f"{count} simulated GPUs are not possible; accepted: 1 to {MAX_GPUS}.")
+    scenario = Scenario(
+        profile=profile.model,
+        count=count,
+        driver_version=driver_version,
+        cuda_version=cuda_version or (cuda_of(driver_version) if driver_version else None),
+        seed=server_name,
+    )
+    files, links = pci_tree(profile, count, driver=driver)
+    root = f"{FOLDER}/root"
+    return NodeFiles(
+        files={**scenario_files(scenario), **{f"{root}/{p}": data for p, data in files.items()}},
+        links={f"{root}/{path}": target for path, target in links.items()},
+    )
+
+
+def scenario_files(scenario: Scenario) -> dict[str, bytes]:
+    """The scenario in both forms."""
+    source = scenario.model_dump_json(indent=1, exclude_defaults=True) + "\n"
+    return {SOURCE: source.encode(), COMPILED: compiled(scenario).encode()}
+
+
+def cuda_of(driver_version: str) -> str:
+    """The CUDA version that a driver offers.
+
+    Raises:
+        SpecError: an unknown driver branch.
+    """
+    branch = driver_version.split(".")[0]
+    if branch not in _CUDA:
+        raise SpecError(
+            f"The CUDA version of driver {driver_version} is not known; "
+            f"branches: {', '.join(_CUDA)}. Give the CUDA version, too."
+        )
+    return _CUDA[branch]
