@@ -15,6 +15,23 @@ from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {"firewall", "mirrors", "docker", "driver", "users", "provider"}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]
+# The toolkit's CDI specification and runtime are there before Docker's first start.
+GPU_ROLES = [
+    "base",
+    "ssh_hardening",
+    "firewall",
+    "nvidia_driver",
+    "nvidia_cuda",
+    "fabric_manager",
+    "container_toolkit",
+    "docker",
+    "freeze",
+]
+# What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
+_GPU_DOCKER = {
+    "features": {"cdi": True},
+    "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
+}
 
 
 def declared_digest(spec: Spec, server: ServerSpec) -> str:
@@ -39,6 +56,17 @@ class StackFacts(BaseModel):
     object_stores: list[dict[str, str]] = Field(default_factory=list)
 
 
+def roles(server: ServerSpec) -> list[str]:
+    """The roles of a server, in the order in which they are played."""
+    return GPU_ROLES if server.gpu else ROLES
+
+
+def driver_wish(spec: Spec, server: ServerSpec) -> dict[str, Any]:
+    """The driver block of the server, or the stack's, with the number of declared GPUs."""
+    block = (server.driver or spec.driver).model_dump()
+    return {**block, "gpus": server.gpu.count if server.gpu else 0}
+
+
 def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
     """Networks that may reach SSH: the declared ones and those this machine comes from."""
     return sorted({*spec.firewall.ssh_from, *facts.management_networks})
@@ -48,7 +76,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
     """Ansible variables of one server."""
     sources = {"debian": spec.mirrors.debian, "security": spec.mirrors.debian_security}
     return {
-        "ferry_roles": ROLES,
+        "ferry_roles": roles(server),
         "base_hostname": server.name,
         "base_packages_ahead": ["netbase", "nftables"],  # the firewall role's
         "base_users": _users(spec),
@@ -58,7 +86,8 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "firewall_ssh_port": _ssh_port(server),
         "firewall_open_ports": _ports(server),
         "docker_source": spec.docker.source,
-        "docker_daemon_options": spec.docker.daemon_options,
+        "docker_daemon_options": _docker_options(spec, server),
+        **({"nvidia_driver_wish": driver_wish(spec, server)} if server.gpu else {}),
         **_size(spec, server),
     }
 
@@ -79,11 +108,26 @@ def expectations(
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
         "object_stores": facts.object_stores,
-        "roles": ROLES,
+        "roles": roles(server),
         "kind": kind,
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
-        "gpu": server.gpu.model_dump() if server.gpu else None,
+        "gpu": _gpu(spec, server),
     }
+
+
+def _gpu(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:
+    if server.gpu is None:
+        return None
+    wish = driver_wish(spec, server)
+    return {**server.gpu.model_dump(), "cuda": wish["cuda"]}
+
+
+def _docker_options(spec: Spec, server: ServerSpec) -> dict[str, Any]:
+    options = dict(spec.docker.daemon_options)
+    for key, value in (_GPU_DOCKER if server.gpu else {}).items():
+        own = options.get(key, {})
+        options[key] = {**value, **own} if isinstance(own, dict) else own
+    return options
 
 
 def _size(spec: Spec, server: ServerSpec) -> dict[str, Any]:

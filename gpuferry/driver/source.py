@@ -13,8 +13,9 @@ REPOSITORIES = "https://developer.download.nvidia.com/compute/cuda/repos"
 
 
 def apt_source(facts: Facts, plan: Plan) -> dict[str, Any]:
-    """`nvidia`: NVIDIA's repository with its key, where the plan adds it; `components`: of the
-    distribution's archive, where they are missing. Empty values where nothing is to be added.
+    """What to add: `nvidia`, NVIDIA's repository with its key; `components` of the archive.
+
+    Both are empty where nothing is to be added.
     """
     row = repository_row(facts)
     nvidia: dict[str, str] = {}

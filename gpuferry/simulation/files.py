@@ -48,7 +48,8 @@ def node_files(
     """What the local provider puts on a server; the same arguments give the same files.
 
     Without a driver version no driver is loaded until the file `driver` says which, as
-    `550.163.01 12.4`. `driver` is the kernel driver bound to the GPUs in the PCI tree: None, `nvidia`, `nouveau`.
+    `550.163.01 12.4`. The argument `driver` is the kernel driver bound to the GPUs in the PCI
+    tree: None, `nvidia`, `nouveau`.
 
     Raises:
         SpecError: an unknown model, a wrong number, an unknown driver branch.

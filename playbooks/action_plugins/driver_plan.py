@@ -41,7 +41,8 @@ class ActionModule(ActionBase):
             "apt_source": apt_source(facts, plan),
             "cuda_version": newest_native(plan.branch),
         }
-        return {**result, "changed": False, "ansible_facts": {"driver_plan": decided, "gpu": answer}}
+        found = {"driver_plan": decided, "gpu": answer}
+        return {**result, "changed": False, "ansible_facts": found}
 
     def _gather(
         self, task_vars: dict[str, Any] | None, wish: Wish, simulate: list[list[str]]

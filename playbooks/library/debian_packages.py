@@ -174,6 +174,16 @@ def unknown_package(output):
     return "Unable to locate package" in output or "no installation candidate" in output
 
 
+def steps_for(missing, wanted):
+    """Runs of apt-get, by their arguments."""
+    steps = [UPDATE] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
+    install = ["install", "--no-install-recommends"]
+    install += MOVES_FROZEN if wanted["moves_frozen"] else []
+    if missing and wanted["guard"] is not None:
+        steps.append([*install, "--simulate", *missing])
+    return [*steps, [*install, *missing]] if missing else steps
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -193,13 +203,7 @@ def main():
     seconds = wanted["lock_timeout_seconds"]
     deadline = time.monotonic() + seconds
     output = ""
-    steps = [UPDATE] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
-    if missing:
-        install = ["install", "--no-install-recommends"]
-        install += MOVES_FROZEN if wanted["moves_frozen"] else []
-        if wanted["guard"] is not None:
-            steps.append([*install, "--simulate", *missing])
-        steps.append([*install, *missing])
+    steps = steps_for(missing, wanted)
     finish_interrupted_installation()
     for step in steps:
         while True:

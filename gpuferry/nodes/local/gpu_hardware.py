@@ -34,9 +34,9 @@ ExecStart=/sbin/ldconfig
 [Install]
 WantedBy=sysinit.target
 """
-# Containers need the scenario, too.
 _CDI_DROPIN = """[Service]
-ExecStartPost=/opt/gpusim/bin/add-mounts /etc/cdi/nvidia.json /var/lib/gpusim /run/gpusim
+ExecStart=
+ExecStart=/opt/gpusim/bin/describe-gpus /etc/cdi/nvidia.json
 """
 
 

@@ -66,9 +66,12 @@ class LocalProvider:
                 "host_private_key": host_key["private"],
                 "host_public_key": host_public_key,
                 "authorized_key": pulumi.Output.unsecret(self._keys["deploy"]["public"]),
+                "gpu_model": server.gpu.model if server.gpu else "",
+                "gpu_count": server.gpu.count if server.gpu else 0,
             },
             deletes=True,
-            triggers=[server.image, host_public_key],
+            # Other GPUs are another machine.
+            triggers=[server.image, host_public_key, *_gpu(server)],
             opts=opts,
         )
         return machine.public
@@ -129,3 +132,7 @@ class LocalProvider:
                 opts=pulumi.ResourceOptions(),
             )
         return self._store
+
+
+def _gpu(server: ServerSpec) -> list[str]:
+    return [f"{server.gpu.count} x {server.gpu.model}"] if server.gpu else []
