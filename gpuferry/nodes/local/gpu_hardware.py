@@ -22,7 +22,7 @@ _SOURCE = f"deb [trusted=yes] file:/{_PACKAGES} ./\n"
 _DEVICES_UNIT = """[Unit]
 Description=Device nodes of simulated GPUs
 DefaultDependencies=no
-After=systemd-tmpfiles-setup-dev.service
+After=systemd-tmpfiles-setup-dev.service ldconfig.service local-fs.target
 Before=sysinit.target
 
 [Service]
