@@ -126,7 +126,8 @@ def interrupts(facts: Facts, wish: Wish, what: str) -> list[str]:
 def simulation_of(facts: Facts, packages: Sequence[Package]) -> Simulation | None:
     """What apt said about exactly this set, if it was asked."""
     wanted = sorted(package.argument for package in packages)
-    return next((s for s in facts.simulations if sorted(s.arguments) == wanted), None)
+    asked = [s for s in facts.simulations if s.state != "absent"]
+    return next((s for s in asked if sorted(s.arguments) == wanted), None)
 
 
 def simulated(facts: Facts, wish: Wish, found: Simulation, *, new_kernel: bool) -> list[str]:
