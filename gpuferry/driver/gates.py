@@ -130,8 +130,8 @@ def simulation_of(facts: Facts, packages: Sequence[Package]) -> Simulation | Non
     return next((s for s in asked if sorted(s.arguments) == wanted), None)
 
 
-def simulated(facts: Facts, wish: Wish, found: Simulation, *, new_kernel: bool) -> list[str]:
-    """Judge what apt would do; returns what it would remove.
+def simulated(facts: Facts, wish: Wish, found: Simulation, *, planned: Sequence[str]) -> list[str]:
+    """Judge what apt would do with the planned packages; returns what it would remove.
 
     Raises:
         Refused: apt cannot, or would pull in a kernel, or remove a driver or container engine.
@@ -144,7 +144,8 @@ def simulated(facts: Facts, wish: Wish, found: Simulation, *, new_kernel: bool) 
         )
     kernels = [p.name for p in found.install if p.name.startswith("linux-image-")]
     kernels = [name for name in kernels if name not in facts.packages]
-    if kernels and not new_kernel and "kernel_change" not in wish.allow:
+    meant = any(name.startswith("linux-image-") for name in planned)
+    if kernels and not meant and "kernel_change" not in wish.allow:
         raise Refused(
             "pulls_kernel",
             f"the package set pulls in {', '.join(kernels)} while {facts.kernel.release} runs; "
