@@ -77,9 +77,9 @@ def _without_gpu(wish: Wish) -> Plan:
 
 
 def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
-    if facts.works and not (change := present.unfit(facts, wish, needs)):
-        return _leave(facts, wish, needs)
     change = present.unfit(facts, wish, needs) if facts.works else ""
+    if facts.works and not change:
+        return _leave(facts, wish, needs)
     present.refuse_what_cannot_be_mended(facts)
     gates.machine(facts)
     if not change and (why := present.after_reboot(facts, wish)):
@@ -95,7 +95,7 @@ def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
             "install a driver by hand; a working driver is left alone",
         )
     gates.sources(facts)
-    offer = choose(facts, wish if change else present.kept_wish(facts, wish), needs)
+    offer = choose(facts, present.kept_wish(facts, wish), needs)
     return _install(facts, wish, needs, offer, change)
 
 
