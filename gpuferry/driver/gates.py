@@ -71,11 +71,14 @@ def headers(facts: Facts, wish: Wish, *, built_here: bool) -> tuple[list[Package
     if "kernel_change" in wish.allow and all(meta in facts.candidates for meta in metas):
         found = [Package(name=m, version=facts.candidates[m].candidate) for m in metas]
         return found, True
+    others = [name for name in kernel.installed if name != kernel.release]
     raise Refused(
         "no_headers",
         f"apt has no {name}, and without headers no module is built for the running kernel",
         f"allow a newer kernel with its headers: driver.allow: [kernel_change] ({metas[0]})",
-        "boot a kernel that has headers, then plan again",
+        f"reboot into {others[-1]}, which is installed, then plan again"
+        if others
+        else "boot a kernel that has headers, then plan again",
     )
 
 
@@ -126,11 +129,12 @@ def interrupts(facts: Facts, wish: Wish, what: str) -> list[str]:
 def simulation_of(facts: Facts, packages: Sequence[Package]) -> Simulation | None:
     """What apt said about exactly this set, if it was asked."""
     wanted = sorted(package.argument for package in packages)
-    return next((s for s in facts.simulations if sorted(s.arguments) == wanted), None)
+    asked = [s for s in facts.simulations if s.state != "absent"]
+    return next((s for s in asked if sorted(s.arguments) == wanted), None)
 
 
-def simulated(facts: Facts, wish: Wish, found: Simulation, *, new_kernel: bool) -> list[str]:
-    """Judge what apt would do; returns what it would remove.
+def simulated(facts: Facts, wish: Wish, found: Simulation, *, planned: Sequence[str]) -> list[str]:
+    """Judge what apt would do with the planned packages; returns what it would remove.
 
     Raises:
         Refused: apt cannot, or would pull in a kernel, or remove a driver or container engine.
@@ -142,8 +146,11 @@ def simulated(facts: Facts, wish: Wish, found: Simulation, *, new_kernel: bool) 
             "mend apt's state (sudo apt-get -f install), or choose another source or branch",
         )
     kernels = [p.name for p in found.install if p.name.startswith("linux-image-")]
-    kernels = [name for name in kernels if name not in facts.packages]
-    if kernels and not new_kernel and "kernel_change" not in wish.allow:
+    # The image of the kernel that runs is no other kernel, whoever put it there.
+    known = {*facts.packages, f"linux-image-{facts.kernel.release}"}
+    kernels = [name for name in kernels if name not in known]
+    meant = any(name.startswith("linux-image-") for name in planned)
+    if kernels and not meant and "kernel_change" not in wish.allow:
         raise Refused(
             "pulls_kernel",
             f"the package set pulls in {', '.join(kernels)} while {facts.kernel.release} runs; "

@@ -19,7 +19,7 @@ from gpuferry.driver.wish import Wish
 def plan_driver(facts: Facts, wish: Wish | None = None) -> Plan:
     """Decide about the driver, CUDA and what goes with them; never raises for known facts."""
     try:
-        return _plan(facts, wish or Wish())
+        return _judged(_plan(facts, wish or Wish()), facts, wish or Wish())
     except Refused as refused:
         return Plan(action="refuse", refusal=refused.refusal)
 
@@ -77,9 +77,9 @@ def _without_gpu(wish: Wish) -> Plan:
 
 
 def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
-    if facts.works and not (change := present.unfit(facts, wish, needs)):
-        return _leave(facts, wish, needs)
     change = present.unfit(facts, wish, needs) if facts.works else ""
+    if facts.works and not change:
+        return _leave(facts, wish, needs)
     present.refuse_what_cannot_be_mended(facts)
     gates.machine(facts)
     if not change and (why := present.after_reboot(facts, wish)):
@@ -95,7 +95,7 @@ def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
             "install a driver by hand; a working driver is left alone",
         )
     gates.sources(facts)
-    offer = choose(facts, wish if change else present.kept_wish(facts, wish), needs)
+    offer = choose(facts, present.kept_wish(facts, wish), needs)
     return _install(facts, wish, needs, offer, change)
 
 
@@ -179,7 +179,7 @@ def _install(facts: Facts, wish: Wish, needs: Needs, offer: Offer, change: str) 
         reasons=reasons,
         notes=notes,
     )
-    return _with_extras(plan, facts, wish, needs, manager=False, new_kernel=new_kernel)
+    return _with_extras(plan, facts, wish, needs, manager=False)
 
 
 def _reboot_note(wish: Wish) -> list[str]:
@@ -188,33 +188,31 @@ def _reboot_note(wish: Wish) -> list[str]:
     return ["the reboot is left to you: driver.allow does not name it"]
 
 
-def _with_extras(
-    plan: Plan,
-    facts: Facts,
-    wish: Wish,
-    needs: Needs | None,
-    *,
-    manager: bool,
-    new_kernel: bool = False,
-) -> Plan:
-    """Add the fabric manager of a driver that stays, CUDA, and apt's own opinion."""
+def _with_extras(plan: Plan, facts: Facts, wish: Wish, needs: Needs, *, manager: bool) -> Plan:
+    """Add the fabric manager of a driver that stays, and CUDA."""
     packages = [*plan.packages, *(_manager(facts, plan) if manager else [])]
     cuda = plan_cuda(facts, wish, needs, plan.branch)
     packages += [package for package in cuda.packages if package not in packages]
-    if packages:
-        gates.sources(facts)
-    found = gates.simulation_of(facts, packages) if packages else None
-    removes = gates.simulated(facts, wish, found, new_kernel=new_kernel) if found else []
     return plan.model_copy(
         update={
             "packages": packages,
             "cuda": cuda.packages,
             "adds": list(dict.fromkeys([*plan.adds, *cuda.adds])),
-            "removes": removes,
-            "simulated_by_apt": found is not None,
             "notes": [*plan.notes, *cuda.notes],
         }
     )
+
+
+def _judged(plan: Plan, facts: Facts, wish: Wish) -> Plan:
+    """Hear apt's own opinion about the set, where it was asked."""
+    if not plan.packages:
+        return plan
+    gates.sources(facts)
+    found = gates.simulation_of(facts, plan.packages)
+    if found is None:
+        return plan
+    removes = gates.simulated(facts, wish, found, planned=[p.name for p in plan.packages])
+    return plan.model_copy(update={"removes": removes, "simulated_by_apt": True})
 
 
 def _manager(facts: Facts, plan: Plan) -> list[Package]:

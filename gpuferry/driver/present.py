@@ -45,11 +45,24 @@ def only_to_load(facts: Facts, wish: Wish) -> bool:
 
 
 def kept_wish(facts: Facts, wish: Wish) -> Wish:
-    """A half-installed driver is finished, not exchanged: its branch counts as wished."""
+    """A driver is finished, or changed in one respect; what is there counts as wished.
+
+    That is its branch, and the flavour where another was not asked for.
+    """
     version = facts.library.version or next((d.version for d in facts.dkms), "")
     if wish.branch or not branch_of(version):
         return wish
-    return wish.model_copy(update={"branch": str(branch_of(version))})
+    kept: dict[str, str] = {"branch": str(branch_of(version))}
+    if wish.flavour == "auto" and (flavour := _flavour(facts)):
+        kept["flavour"] = flavour
+    return wish.model_copy(update=kept)
+
+
+def _flavour(facts: Facts) -> str:
+    """The flavour on disk, or the one that the names of installed packages tell."""
+    names = [n for n in facts.packages if n.startswith("nvidia-") and "dkms" in n]
+    told = {"open" if "open" in name else "proprietary" for name in names}
+    return facts.module.disk_flavour or (told.pop() if len(told) == 1 else "")
 
 
 def refuse_what_cannot_be_mended(facts: Facts) -> None:

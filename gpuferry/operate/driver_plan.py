@@ -28,7 +28,7 @@ def show(
         seen, plan = _offline(facts, wish)
     else:
         (entry,) = select(Pulumi(find.ensure(say_on_stderr), project), [name])
-        seen, plan = _online(entry.server, wish, record)
+        seen, plan = ask(entry.server, wish, record)
     verdict = verdict_of(plan, name)
     if as_json:
         print_json(
@@ -54,7 +54,7 @@ def _offline(path: Path, wish: Wish) -> tuple[Facts, Plan]:
     return facts, plan
 
 
-def _online(server: Server, wish: Wish, record: Path | None) -> tuple[Facts, Plan]:
+def ask(server: Server, wish: Wish, record: Path | None) -> tuple[Facts, Plan]:
     """Ask the server, and then apt there about exactly the set that was decided."""
     with SshSession([server]) as session:
         say_on_stderr(f"{server.name}: gathering facts")

@@ -20,7 +20,7 @@ NVIDIA = "10de"
 # "Hardware" of a server with simulated GPUs.
 SIMULATED_ROOT = "/var/lib/gpusim/root"
 # Debian builds the module under other file names.
-MODULES = ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-tesla-470-nvidia")
+MODULES = ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-tesla-470")
 
 
 def gather(root="/", run=run_command, pci_root=None, simulate=()):
@@ -206,7 +206,7 @@ def flavour_of_license(text):
 
 def library(host):
     """The version that the user-space library's file name carries."""
-    for folder in ("/usr/lib/*-linux-gnu", "/usr/lib/*-linux-gnu/nvidia/current", "/usr/lib64",
+    for folder in ("/usr/lib/*-linux-gnu", "/usr/lib/*-linux-gnu/nvidia/*", "/usr/lib64",
                    "/usr/lib"):  # fmt: skip
         for path in host.list(f"{folder}/libnvidia-ml.so.*.*"):
             match = re.search(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$", path)
