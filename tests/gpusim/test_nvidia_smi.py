@@ -95,9 +95,7 @@ def test_every_column_shows_its_own_value(gpus: Simulated, smi: NvidiaSmi) -> No
     assert shown == dict(zip(COLUMNS, values, strict=True)) | {"pstate": "P5"}
 
 
-def test_remapped_rows_and_throttle_reasons_are_told_apart(
-    gpus: Simulated, smi: NvidiaSmi
-) -> None:
+def test_remapped_rows_and_throttle_reasons_are_told_apart(gpus: Simulated, smi: NvidiaSmi) -> None:
     gpus.make(driver=smi.version)
     gpus.set("remapped_correctable=11", "remapped_uncorrectable=13", "remapped_pending=1")
     gpus.fault("throttle", gpu=0, reason="hw-thermal")
