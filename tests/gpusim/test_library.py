@@ -14,12 +14,23 @@ from gpuferry.simulation.readings import READINGS
 from tests.support.simulated import Simulated, wait_until
 
 # Slurm's plugin links these besides what nvidia-smi asks for.
-SLURM = """nvmlDeviceGetMigMode nvmlDeviceGetCpuAffinity nvmlDeviceGetMinorNumber
-nvmlDeviceGetNvLinkState nvmlDeviceGetNvLinkRemotePciInfo_v2 nvmlDeviceGetSupportedMemoryClocks
-nvmlDeviceGetSupportedGraphicsClocks nvmlDeviceGetApplicationsClock nvmlDeviceSetApplicationsClocks
-nvmlDeviceResetApplicationsClocks nvmlDeviceGetAttributes_v2 nvmlDeviceGetGpuInstanceId
-nvmlDeviceGetComputeInstanceId nvmlDeviceGetMigDeviceHandleByIndex
-nvmlDeviceGetProcessUtilization""".split()
+SLURM = [
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetCpuAffinity",
+    "nvmlDeviceGetMinorNumber",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+    "nvmlDeviceGetSupportedMemoryClocks",
+    "nvmlDeviceGetSupportedGraphicsClocks",
+    "nvmlDeviceGetApplicationsClock",
+    "nvmlDeviceSetApplicationsClocks",
+    "nvmlDeviceResetApplicationsClocks",
+    "nvmlDeviceGetAttributes_v2",
+    "nvmlDeviceGetGpuInstanceId",
+    "nvmlDeviceGetComputeInstanceId",
+    "nvmlDeviceGetMigDeviceHandleByIndex",
+    "nvmlDeviceGetProcessUtilization",
+]
 
 
 def symbols(path: Path, *options: str) -> str:

@@ -99,7 +99,7 @@ def test_remapped_rows_and_throttle_reasons_are_told_apart(gpus: Simulated, smi:
     gpus.make(driver=smi.version)
     gpus.set("remapped_correctable=11", "remapped_uncorrectable=13", "remapped_pending=1")
     gpus.fault("throttle", gpu=0, reason="hw-thermal")
-    names = "correctable,uncorrectable,pending,failure".split(",")
+    names = ["correctable", "uncorrectable", "pending", "failure"]
     columns = ",".join(f"remapped_rows.{name}" for name in names)
     arguments = (f"--query-remapped-rows={columns}", "--format=csv,noheader")
     text = output(gpus, smi, *arguments).splitlines()
