@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 from gpuferry.operate.console import say_on_stderr
-from gpuferry.paths import REPOSITORY
+from gpuferry.paths import REPOSITORY, cache_dir
+
+_GPUSIM_OUT = cache_dir() / "gpusim" / "lint"
 
 
 def commands(*, fix: bool) -> dict[str, list[str]]:
@@ -28,6 +30,8 @@ def commands(*, fix: bool) -> dict[str, list[str]]:
         "mypy": ["mypy"],
         "yamllint": ["yamllint", "--strict", "."],
         "shellcheck": ["shellcheck", *shell],
+        # Warnings are errors in the Makefile.
+        "gpusim": ["make", "--always-make", "-s", "-C", "gpusim", "CC=gcc", f"OUT={_GPUSIM_OUT}"],
         "ansible-lint": ["ansible-lint", "--offline", "--profile", "production", "-q"],
     }
 

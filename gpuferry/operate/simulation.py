@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from gpuferry import simulation
 from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError, StepFailed
@@ -69,7 +71,15 @@ def read(session: SshSession, server: Server) -> tuple[Scenario, Moment, str]:
     text = found.pop("source")
     moment = Moment(**{**found, "energy": [tuple(pair) for pair in found["energy"]]})
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Scenario.model_validate_json(text), moment, digest
+    try:
+        return Scenario.model_validate_json(text), moment, digest
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            f"{server.name}: {files.SOURCE} is damaged at {where or 'its start'} ({first['msg']}). "
+            "Deploy the server again: ./ferry up"
+        ) from None
 
 
 def change(

@@ -16,6 +16,7 @@ from gpuferry.prepare import docker_engine, prerequisites
 # Suite to (needs the engine, needs Docker, how many run side by side).
 SUITES = {
     "unit": (False, False, 1),
+    "gpusim": (False, False, 2),
     "conformance": (True, False, 1),
     "nodes": (False, True, 2),
     "e2e": (True, True, 2),

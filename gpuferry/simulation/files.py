@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from gpuferry.errors import SpecError
 from gpuferry.simulation import profiles
 from gpuferry.simulation.compiled import compiled
@@ -57,13 +59,20 @@ def node_files(
     profile = profiles.find(model)
     if not 1 <= count <= MAX_GPUS:
         raise SpecError(f"{count} simulated GPUs are not possible; accepted: 1 to {MAX_GPUS}.")
-    scenario = Scenario(
-        profile=profile.model,
-        count=count,
-        driver_version=driver_version,
-        cuda_version=cuda_version or (cuda_of(driver_version) if driver_version else None),
-        seed=server_name,
-    )
+    try:
+        scenario = Scenario(
+            profile=profile.model,
+            count=count,
+            driver_version=driver_version,
+            cuda_version=cuda_version or (cuda_of(driver_version) if driver_version else None),
+            seed=server_name,
+        )
+    except ValidationError as error:
+        key = error.errors()[0]["loc"][0]
+        raise SpecError(
+            f"{key} {error.errors()[0]['input']!r} is not possible; accepted: a driver version "
+            "such as 550.163.01, a CUDA version such as 12.4."
+        ) from None
     files, links = pci_tree(profile, count, driver=driver)
     root = f"{FOLDER}/root"
     return NodeFiles(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from gpuferry.simulation.readings import READINGS
 
@@ -27,7 +27,7 @@ class _Strict(BaseModel):
 class Series(_Strict):
     """A value over time: (seconds, value) pairs, the seconds counted from `since_ms`."""
 
-    points: list[tuple[float, float]] = Field(min_length=1, max_length=1000)
+    points: list[tuple[FiniteFloat, FiniteFloat]] = Field(min_length=1, max_length=1000)
     end: Literal["hold", "loop"] = "hold"
     shape: Literal["step", "linear"] = "step"
     since_ms: int = Field(default=0, description="ms of the wall clock")
@@ -42,7 +42,7 @@ class Series(_Strict):
         return self
 
 
-Value = float | Series
+Value = FiniteFloat | Series
 
 
 class Process(_Strict):

@@ -84,10 +84,17 @@ struct gpusim_busy *gpusim_busy_open(unsigned gpu, unsigned percent,
     return busy;
 }
 
+/* What is written down so far is not lost when the process is killed. */
+static void carry_on(struct mark *mark, int64_t now_ns)
+{
+    mark_end(mark, now_ns);
+    mark_begin(mark, now_ns);
+}
+
 void gpusim_busy_set(struct gpusim_busy *busy, int is_busy)
 {
     pthread_mutex_lock(&busy->lock);
-    update(busy->mark, is_busy ? mark_begin : mark_end);
+    update(busy->mark, is_busy ? carry_on : mark_end);
     pthread_mutex_unlock(&busy->lock);
 }
 

@@ -1,8 +1,9 @@
 /*
  * nvidia-smi asks for a table of functions that have no names. What is known of it was found by
- * trying: slot 23 says how far apart two PCI devices are (`topo -m` ends without it), slot 81 gives handles, 213 to 215 process lists (compute, graphics, MPS) with long
- * entries. All other slots say "not supported" and write nothing, because some of them pass small
- * numbers where others pass pointers.
+ * trying with 535.261.03 and 550.163.01; the slots are named below. Without slot 23 `topo -m` ends
+ * with an error, and the default view shows no process unless all three lists answer. All other
+ * slots say "not supported" and write nothing, because some of them pass small numbers where
+ * others pass pointers.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,9 +15,12 @@
 
 enum {
     TABLE_SLOTS = 512,
-    SLOT_ANCESTOR = 23,
-    SLOT_HANDLE = 81,
+    SLOT_ANCESTOR = 23,        /* how far apart two PCI devices are */
+    SLOT_HANDLE = 81,          /* by index */
+    SLOT_ENFORCED_LIMIT = 108,
     SLOT_COMPUTE = 213,
+    SLOT_GRAPHICS = 214,
+    SLOT_MPS = 215,
     ROOM = 2 * MAX_PROCESSES,
 };
 
@@ -44,18 +48,20 @@ static nvmlReturn_t handle(unsigned index, nvmlDevice_t *device)
     return device_by_index("nvmlDeviceGetHandleByIndex_v2", index, device);
 }
 
-static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, struct entry *entries)
+static nvmlReturn_t list(const char *function, nvmlDevice_t device, char type, unsigned *count,
+                         struct entry *entries)
 {
     struct call call;
     struct gpu_process all[ROOM];
-    nvmlReturn_t result =
-        call_begin_device(&call, "nvmlDeviceGetComputeRunningProcesses_v3", device);
+    nvmlReturn_t result = call_begin_device(&call, function, device);
     if (result != NVML_SUCCESS)
         return result;
     if (count == NULL || entries == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     unsigned found = 0, room = *count, number = processes_now(&call, all, ROOM);
     for (unsigned i = 0; i < number && found < room; i++) {
+        if (all[i].type != type)
+            continue;
         struct entry *entry = &entries[found++];
         memset(entry, 0, sizeof *entry);
         entry->pid = all[i].pid;
@@ -67,6 +73,26 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, struct entry *ent
     }
     *count = found;
     return call_end(&call, NVML_SUCCESS);
+}
+
+static nvmlReturn_t compute(nvmlDevice_t device, unsigned *count, struct entry *entries)
+{
+    return list("nvmlDeviceGetComputeRunningProcesses_v3", device, 'C', count, entries);
+}
+
+static nvmlReturn_t graphics(nvmlDevice_t device, unsigned *count, struct entry *entries)
+{
+    return list("nvmlDeviceGetGraphicsRunningProcesses_v3", device, 'G', count, entries);
+}
+
+static nvmlReturn_t mps(nvmlDevice_t device, unsigned *count, struct entry *entries)
+{
+    return list("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, 'M', count, entries);
+}
+
+static nvmlReturn_t enforced_limit(nvmlDevice_t device, unsigned *milliwatts)
+{
+    return get_reading("nvmlDeviceGetEnforcedPowerLimit", device, READ_power_limit, milliwatts);
 }
 
 static nvmlReturn_t ancestor(const void *one, const void *two, unsigned *level)
@@ -91,7 +117,10 @@ __attribute__((constructor)) static void fill(void)
     table[0].size = sizeof table;
     table[SLOT_ANCESTOR].function = (slot)(void (*)(void))ancestor;
     table[SLOT_HANDLE].function = (slot)(void (*)(void))handle;
-    table[SLOT_COMPUTE].function = (slot)(void (*)(void))list;
+    table[SLOT_ENFORCED_LIMIT].function = (slot)(void (*)(void))enforced_limit;
+    table[SLOT_COMPUTE].function = (slot)(void (*)(void))compute;
+    table[SLOT_GRAPHICS].function = (slot)(void (*)(void))graphics;
+    table[SLOT_MPS].function = (slot)(void (*)(void))mps;
 }
 
 NVML_API nvmlReturn_t nvmlInternalGetExportTable(const void **result, const void *id);

@@ -132,16 +132,16 @@ nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device,
 {
     enum { VERSION = 0x1000068 };
     unsigned counts[4];
-    if (status == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if (status->version != VERSION)
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     for (unsigned i = 0; i < 4; i++) {
         nvmlReturn_t result =
             get_reading(__func__, device, READ_ecc_sram_volatile_corrected + i, &counts[i]);
         if (result != NVML_SUCCESS)
             return result;
     }
+    if (status == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (status->version != VERSION)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     *status = (nvmlEccSramErrorStatus_v1_t){
         .version = VERSION,
         .volatileCor = counts[0],

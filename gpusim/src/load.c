@@ -8,7 +8,7 @@
 #include "series.h"
 #include "settings.h"
 
-enum { MEBIBYTE = 1 << 20, IDLE_STATE = 8 };
+enum { MEBIBYTE = 1 << 20, IDLE_STATE = 8, LOST_MS = 200 };
 
 static const struct series *given(const struct call *call, enum reading reading)
 {
@@ -150,9 +150,11 @@ int64_t energy_now(const struct call *call)
     int64_t from_ms = given(call, READ_energy_since) ? origin : clock_boot_ms();
     double sum = (double)plain(call, READ_energy_base, 0) + energy_since(call, from_ms);
     int64_t energy = sum > 0 ? (int64_t)sum : 0;
+    double lost = (double)plain(call, READ_power_load, 0) * LOST_MS / 1000;
     pthread_mutex_lock(&lock);
     /* A process that is killed while busy takes its unwritten part with it. */
-    if (origins[call->index] == origin && energy < last[call->index])
+    double fall = (double)(last[call->index] - energy);
+    if (fall > 0 && (origins[call->index] == origin || fall < lost))
         energy = last[call->index];
     origins[call->index] = origin;
     last[call->index] = energy;

@@ -38,11 +38,16 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
+    nvmlMemory_v2_t whole = {.version = MEMORY_V2};
+    nvmlReturn_t result = measure(__func__, device, &whole);
+    if (result != NVML_SUCCESS)
+        return result;
     if (memory == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
     if (memory->version != MEMORY_V2)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    return measure(__func__, device, memory);
+    *memory = whole;
+    return NVML_SUCCESS;
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory);

@@ -72,11 +72,10 @@ static int busy(int count, char **arguments)
     sigaction(SIGINT, &action, NULL);
     int64_t end_ns = clock_monotonic_ns() + (int64_t)(seconds * 1e9);
     while (!is_stopped && clock_monotonic_ns() < end_ns) {
-        /* In short pieces, so that little is lost of the energy when it is killed. */
+        /* Said often, so that little is lost of the energy when it is killed. */
         int64_t left_ms = (end_ns - clock_monotonic_ns()) / 1000000 + 1;
         gpusim_busy_set(mark, 1);
         sleep_ms(left_ms < 50 ? left_ms : 50);
-        gpusim_busy_set(mark, 0);
     }
     gpusim_busy_close(mark);
     return is_stopped ? 130 : 0;
