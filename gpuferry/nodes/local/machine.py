@@ -50,6 +50,7 @@ class MachineArgs(BaseModel):
     kind: Literal["container", "vm"] = "container"
     secure_boot: bool = False
     extra_disks: int = 0
+    packages: list[str] = []  # beside the image's own; kind vm only
 
     @property
     def address4(self) -> str:
@@ -65,7 +66,7 @@ class MachineArgs(BaseModel):
         """Hash of all that cannot change in place; another one means another machine."""
         fixed = self.model_dump(exclude={"cpus", "memory_gib", "secure_boot", "extra_disks"})
         if self.kind == "container":
-            del fixed["kind"]  # machines that are older than this field stay the same
+            del fixed["kind"], fixed["packages"]  # older machines do not know these fields
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The local provider: containers, disks and an S3 server on this machine."""
+"""The local provider: containers or virtual machines, disks and an S3 server on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infra.step import Step
 
 
 class LocalProvider:
-    """Servers as systemd containers, a real S3 server, one private network per stack."""
+    """Servers as containers or virtual machines, an S3 server, one private network per stack."""
 
     def __init__(self, stack: str, spec: Spec, keys: Outputs) -> None:
         self._stack = stack
@@ -41,12 +41,18 @@ class LocalProvider:
     def machine(
         self, server: ServerSpec, network: Outputs, opts: pulumi.ResourceOptions
     ) -> Outputs:
-        """A container; its data disk and host key are resources of their own and outlive it."""
+        """A container or a virtual machine; its disks and host key are resources of their own."""
+        virtual = server.kind == "vm"
         host_key = Step(f"{server.name}-host-key", "host-key", {}, keeps=True, opts=opts).secret
         disk = Step(
             f"{server.name}-disk",
             "disk",
-            {"stack": self._stack, "server": server.name, "size_gib": server.data_disk_gib},
+            {
+                "stack": self._stack,
+                "server": server.name,
+                "size_gib": server.data_disk_gib,
+                **({"extra_disks_gib": server.extra_disks_gib} if virtual else {}),
+            },
             deletes=True,
             opts=opts,
         )
@@ -66,9 +72,11 @@ class LocalProvider:
                 "host_private_key": host_key["private"],
                 "host_public_key": host_public_key,
                 "authorized_key": pulumi.Output.unsecret(self._keys["deploy"]["public"]),
+                **(_virtual(server) if virtual else {}),
             },
             deletes=True,
-            triggers=[server.image, host_public_key],
+            # A container's triggers are what they were before there were virtual machines.
+            triggers=[*(["vm"] if virtual else []), server.image, host_public_key],
             opts=opts,
         )
         return machine.public
@@ -129,3 +137,11 @@ class LocalProvider:
                 opts=pulumi.ResourceOptions(),
             )
         return self._store
+
+
+def _virtual(server: ServerSpec) -> dict[str, pulumi.Input[object]]:
+    return {
+        "kind": server.kind,
+        "secure_boot": server.secure_boot,
+        "extra_disks": len(server.extra_disks_gib),
+    }
