@@ -56,7 +56,8 @@ def _network_delete(inputs: Inputs) -> None:
 def _disk_create(inputs: Inputs) -> dict[str, Any]:
     from gpuferry.nodes.local import disk
 
-    return dict(disk.create(inputs["stack"], inputs["server"], inputs["size_gib"]))
+    extra = inputs.get("extra_disks_gib", [])
+    return dict(disk.create(inputs["stack"], inputs["server"], inputs["size_gib"], extra))
 
 
 def _disk_delete(inputs: Inputs) -> None:

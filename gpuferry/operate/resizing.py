@@ -123,6 +123,10 @@ def _copy_of_last(spec: Spec, index: int) -> list[tuple[str, str | None]]:
         include={"kind", "image", "cpus", "memory_gib", "data_disk_gib", "workload"},
         exclude_defaults=True,
     )
+    if last.secure_boot:
+        copied["secure_boot"] = "true"
+    for position, gib in enumerate(last.extra_disks_gib):
+        copied[f"extra_disks_gib[{position}]"] = gib
     values = {"name": f"{stem}-{number}", **copied}
     return [
         (f"servers[{index}].{key}", f"{value:g}" if isinstance(value, int | float) else value)

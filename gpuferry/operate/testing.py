@@ -19,6 +19,8 @@ SUITES = {
     "gpusim": (False, False, 2),
     "conformance": (True, False, 1),
     "nodes": (False, True, 2),
+    # One guest after the other: each takes the whole machine where it is emulated.
+    "vm": (False, True, 1),
     "e2e": (True, True, 2),
 }
 _NOTHING_COLLECTED = 5

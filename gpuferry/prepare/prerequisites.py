@@ -98,7 +98,16 @@ def _local() -> list[Prerequisite]:
             "./ferry up builds it once (about 30 s)",
             only,
         ),
+        Prerequisite("vm speed", "servers of kind vm run on", _acceleration(), "", only),
     ]
+
+
+def _acceleration() -> str:
+    """Never missing: without KVM, virtual machines are emulated."""
+    from gpuferry.nodes.local.vm import acceleration
+
+    found = acceleration.known()
+    return found.words if found else f"not known yet: the first vm tries {acceleration.DEVICE}"
 
 
 def _node_image() -> str | None:

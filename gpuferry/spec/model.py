@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -105,6 +105,14 @@ class ServerSpec(_Strict):
     memory_gib: float = Field(default=2, ge=0.5, le=8192, description="changes in place")
     data_disk_gib: int = Field(
         default=4, ge=1, le=65536, description="at /data, survives a rebuild, can grow"
+    )
+    secure_boot: bool = Field(
+        default=False, description="kind vm only: the firmware boots signed code only"
+    )
+    extra_disks_gib: list[Annotated[int, Field(ge=1, le=65536)]] = Field(
+        default_factory=list,
+        max_length=8,
+        description="kind vm only: raw disks /dev/disk/by-id/virtio-extra-1, …; can grow",
     )
     gpu: Gpu | None = Field(default=None, description="declared; not checked in this version")
     driver: DriverSpec | None = Field(
@@ -272,7 +280,19 @@ def _fits_provider(provider: str, index: int, server: ServerSpec) -> None:
         raise ValueError(f"{where}.ssh: required with provider ssh (address, user, host_key, key)")
     if provider != "ssh" and server.ssh is not None:
         raise ValueError(f"{where}.ssh: only for provider ssh; this stack uses {provider}")
-    if provider == "local" and server.kind == "vm":
+    if server.kind == "vm":
+        if provider != "local":
+            raise ValueError(f"{where}.kind: 'vm' is only for provider local; leave it out")
+        _virtual_sizes(where, server)
+    elif server.secure_boot or server.extra_disks_gib:
+        key = "secure_boot" if server.secure_boot else "extra_disks_gib"
+        raise ValueError(f"{where}.{key}: only for kind: vm; a container has neither")
+
+
+def _virtual_sizes(where: str, server: ServerSpec) -> None:
+    if server.cpus != int(server.cpus):
+        raise ValueError(f"{where}.cpus: {server.cpus:g}, but a vm has whole CPUs: 1, 2, …")
+    if server.memory_gib < 1:
         raise ValueError(
-            f"{where}.kind: 'vm' is not available in this version; accepted: container"
+            f"{where}.memory_gib: {server.memory_gib:g}, but a vm needs at least 1 GiB to boot"
         )

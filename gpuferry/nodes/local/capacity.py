@@ -19,6 +19,10 @@ class Capacity:
     disk_gib: float
 
 
+# What QEMU needs beside its guest's memory: translated code (256 MiB at most), buffers, itself.
+VM_OVERHEAD_GIB = 0.4
+
+
 def measure(folder: Path) -> Capacity:
     """CPUs and memory of this machine, free space where local disks are kept."""
     there = next(path for path in [folder, *folder.parents] if path.exists())
@@ -58,10 +62,25 @@ def refusal(
                 f"{where}.data_disk_gib: {server.data_disk_gib}, but this machine has "
                 f"{has.disk_gib:.0f} GiB of free disk."
             )
-    total = sum(server.memory_gib for server in servers)
+        extra_gib = sum(server.extra_disks_gib)
+        if extra_gib > has.disk_gib:
+            return (
+                f"{where}.extra_disks_gib: {extra_gib} GiB in all, but this machine has "
+                f"{has.disk_gib:.0f} GiB of free disk."
+            )
+    total = sum(_memory_gib(server) for server in servers)
     if total > has.memory_gib:
         return (
-            f"gpuferry:servers: {total:g} GiB of memory in all, but this machine has "
-            f"{has.memory_gib:.0f} GiB; declare fewer or smaller servers."
+            f"gpuferry:servers: {total:g} GiB of memory in all{_with_overhead(servers)}, "
+            f"but this machine has {has.memory_gib:.0f} GiB; declare fewer or smaller servers."
         )
     return None
+
+
+def _memory_gib(server: ServerSpec) -> float:
+    return server.memory_gib + (VM_OVERHEAD_GIB if server.kind == "vm" else 0)
+
+
+def _with_overhead(servers: list[ServerSpec]) -> str:
+    virtual = any(server.kind == "vm" for server in servers)
+    return f" ({VM_OVERHEAD_GIB} for each QEMU)" if virtual else ""

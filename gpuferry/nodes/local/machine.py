@@ -50,6 +50,7 @@ class MachineArgs(BaseModel):
     kind: Literal["container", "vm"] = "container"
     secure_boot: bool = False
     extra_disks: int = 0
+    packages: list[str] = []  # beside the image's own; kind vm only
     gpu_model: str = ""
     gpu_count: int = 0
 
@@ -68,7 +69,7 @@ class MachineArgs(BaseModel):
         fixed = self.model_dump(exclude={"cpus", "memory_gib", "secure_boot", "extra_disks"})
         # Machines that are older than these fields stay the same.
         if self.kind == "container":
-            del fixed["kind"]
+            del fixed["kind"], fixed["packages"]
         if not self.gpu_count:
             del fixed["gpu_model"], fixed["gpu_count"]
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

@@ -1,6 +1,8 @@
-"""The local provider: containers, disks and an S3 server on this machine."""
+"""The local provider: containers or virtual machines, disks and an S3 server on this machine."""
 
 from __future__ import annotations
+
+import json
 
 import pulumi
 
@@ -14,7 +16,7 @@ from infra.step import Step
 
 
 class LocalProvider:
-    """Servers as systemd containers, a real S3 server, one private network per stack."""
+    """Servers as containers or virtual machines, an S3 server, one private network per stack."""
 
     def __init__(self, stack: str, spec: Spec, keys: Outputs) -> None:
         self._stack = stack
@@ -41,12 +43,18 @@ class LocalProvider:
     def machine(
         self, server: ServerSpec, network: Outputs, opts: pulumi.ResourceOptions
     ) -> Outputs:
-        """A container; its data disk and host key are resources of their own and outlive it."""
+        """A container or a virtual machine; its disks and host key are resources of their own."""
+        virtual = server.kind == "vm"
         host_key = Step(f"{server.name}-host-key", "host-key", {}, keeps=True, opts=opts).secret
         disk = Step(
             f"{server.name}-disk",
             "disk",
-            {"stack": self._stack, "server": server.name, "size_gib": server.data_disk_gib},
+            {
+                "stack": self._stack,
+                "server": server.name,
+                "size_gib": server.data_disk_gib,
+                **({"extra_disks_gib": server.extra_disks_gib} if virtual else {}),
+            },
             deletes=True,
             opts=opts,
         )
@@ -66,12 +74,17 @@ class LocalProvider:
                 "host_private_key": host_key["private"],
                 "host_public_key": host_public_key,
                 "authorized_key": pulumi.Output.unsecret(self._keys["deploy"]["public"]),
-                "gpu_model": server.gpu.model if server.gpu else "",
-                "gpu_count": server.gpu.count if server.gpu else 0,
+                **(_virtual(server) if virtual else {}),
+                **(_gpus(server)),
             },
             deletes=True,
-            # Other GPUs are another machine.
-            triggers=[server.image, host_public_key, *_gpu(server)],
+            # A container's triggers are what they were before there were virtual machines.
+            triggers=[
+                *(["vm"] if virtual else []),
+                server.image,
+                host_public_key,
+                *([json.dumps(_gpus(server))] if server.gpu else []),
+            ],
             opts=opts,
         )
         return machine.public
@@ -134,5 +147,16 @@ class LocalProvider:
         return self._store
 
 
-def _gpu(server: ServerSpec) -> list[str]:
-    return [f"{server.gpu.count} x {server.gpu.model}"] if server.gpu else []
+def _virtual(server: ServerSpec) -> dict[str, pulumi.Input[object]]:
+    return {
+        "kind": server.kind,
+        "secure_boot": server.secure_boot,
+        "extra_disks": len(server.extra_disks_gib),
+    }
+
+
+def _gpus(server: ServerSpec) -> dict[str, pulumi.Input[object]]:
+    """Simulated GPUs are part of the machine: other ones are another machine."""
+    if server.gpu is None:
+        return {}
+    return {"gpu_model": server.gpu.model, "gpu_count": server.gpu.count}

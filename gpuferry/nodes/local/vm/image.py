@@ -24,11 +24,18 @@ _RUNNER_PACKAGES = (
 _RECIPE = 1  # raise when the build changes what it makes
 
 
-def reference(name: str) -> str:
-    """The tag for `debian-13` or `debian-12` on this machine, built or not."""
-    inputs = [_RECIPE, name, guest.PACKAGES, guest.files(), guest.HOOKS, SYSTEM_GIB]
+def reference(name: str, packages: tuple[str, ...] = ()) -> str:
+    """The tag for `debian-13` or `debian-12` on this machine, built or not.
+
+    `packages` come beside the ones that every machine needs.
+    """
+    inputs = [_RECIPE, name, _packages(packages), guest.files(), guest.HOOKS, SYSTEM_GIB]
     inputs += [image.reference(name), _runner(), (INSIDE / "make_disk.sh").read_text()]
     return f"gpuferry/vm:{name}-{_digest(inputs)}"
+
+
+def _packages(more: tuple[str, ...]) -> str:
+    return ",".join([guest.PACKAGES, *more])
 
 
 def _runner() -> str:
@@ -40,15 +47,15 @@ def _digest(inputs: list[object]) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def ensure(name: str, say: Callable[[str], None]) -> str:
+def ensure(name: str, say: Callable[[str], None], packages: tuple[str, ...] = ()) -> str:
     """Build what is missing; return the tag."""
-    tag = reference(name)
+    tag = reference(name, packages)
     if inspect("image", tag) is None:
         if inspect("image", _runner()) is None:
             say("building the image with QEMU, once (about 30 s)")
             _build_runner()
         say(f"building the {name} disk for virtual machines, once (about 1 min)")
-        _build_disk(name, tag)
+        _build_disk(name, tag, _packages(packages))
     return tag
 
 
@@ -59,11 +66,11 @@ def _build_runner() -> None:
         docker("import", str(tarball), _runner(), timeout_seconds=300)
 
 
-def _build_disk(name: str, tag: str) -> None:
+def _build_disk(name: str, tag: str, packages: str) -> None:
     """Make the disk in a container of its own, which then becomes the image."""
     with tempfile.TemporaryDirectory(prefix="gpuferry-image-") as folder:
         tarball = Path(folder) / "root.tar"
-        image.bootstrap(name, guest.PACKAGES, tarball, files=guest.files(), hooks=guest.HOOKS)
+        image.bootstrap(name, packages, tarball, files=guest.files(), hooks=guest.HOOKS)
         create = ["container", "create", "--env", f"SYSTEM_GIB={SYSTEM_GIB}"]
         builder = docker(*create, _runner(), "bash", "/work/make_disk.sh").strip()
         try:

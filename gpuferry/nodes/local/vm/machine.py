@@ -25,7 +25,7 @@ def create_command(
     args: MachineArgs, name: str, labels: list[str], say: Callable[[str], None]
 ) -> list[str]:
     """The container: QEMU, the server's addresses, its disks."""
-    tag = image.ensure(args.image, say)
+    tag = image.ensure(args.image, say, tuple(args.packages))
     devices = ["--device", "/dev/net/tun"]
     if acceleration.ensure(tag, say).accelerator == "kvm":
         devices += ["--device", str(acceleration.DEVICE)]
