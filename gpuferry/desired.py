@@ -28,7 +28,7 @@ GPU_ROLES = [
     "freeze",
 ]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
-_GPU_DOCKER = {
+_GPU_DOCKER: dict[str, dict[str, Any]] = {
     "features": {"cdi": True},
     "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
 }

@@ -56,11 +56,19 @@ class ExpectedDocker(_Strict):
     )
 
 
+class ExpectedCuda(_Strict):
+    """CUDA versions, such as `12.4`, that the server is declared to have beside the driver."""
+
+    runtime: list[str] = Field(default_factory=list)
+    toolkit: list[str] = Field(default_factory=list)
+
+
 class ExpectedGpu(_Strict):
     """GPUs the server is declared to have."""
 
     model: str
     count: int
+    cuda: ExpectedCuda = Field(default_factory=ExpectedCuda)
 
 
 class Expectations(_Strict):
