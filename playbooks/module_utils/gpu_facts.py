@@ -268,7 +268,8 @@ def processes(host):
     found = []
     for path in host.list("/proc/[0-9]*/comm"):
         name = (host.read(path) or "").strip()
-        del host.files[path]
+        # Absent when the process ended between the two looks.
+        host.files.pop(path, None)
         if name.startswith("nvidia"):
             status = host.read(path.replace("/comm", "/stat")) or ""
             host.files[path] = name

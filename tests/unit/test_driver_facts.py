@@ -81,6 +81,16 @@ def test_an_nvidia_smi_in_state_d_is_a_fact_and_no_other_is_started() -> None:
     assert not [argv for argv in asked if argv[0] == "nvidia-smi"]
 
 
+def test_a_process_that_ends_while_it_is_looked_at_does_not_stop_the_gatherer(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "proc" / "17").mkdir(parents=True)
+    (tmp_path / "proc" / "17" / "comm").symlink_to("gone")
+    host = HOST.Host(str(tmp_path))
+    assert FACTS.processes(host) == []
+    assert FACTS.holders(host) == []
+
+
 def test_debians_names_of_module_and_library_are_known() -> None:
     seen = facts("debian-12-v100-hung")
     assert (seen.module.version, seen.module.flavour) == ("535.261.03", "proprietary")
