@@ -7,6 +7,7 @@ it is so), so the two cannot disagree about what was declared.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -90,6 +91,15 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         **({"nvidia_driver_wish": driver_wish(spec, server)} if server.gpu else {}),
         **_size(spec, server),
     }
+
+
+def baked_key(spec: Spec, server: ServerSpec) -> str:
+    """What the baked image of a server depends on, beside the roles and the bare image."""
+    variables = role_variables(spec, server, StackFacts())
+    own = ("firewall_ssh_from", "base_extra_ca_certificates")
+    lasting = {k: v for k, v in variables.items() if k not in own and not k.startswith("resize_")}
+    text = json.dumps([lasting, server.gpu.model_dump() if server.gpu else {}], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def expectations(

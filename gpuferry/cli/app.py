@@ -14,6 +14,7 @@ from gpuferry.cli import (
     doctor,
     down,
     env,
+    image,
     lint,
     nodes,
     plan,
@@ -36,8 +37,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, plan, resize, rebuild, sim, doctor, env, test,
-    lint, bench,
+    up, preview, down, nodes, ssh, converge, check, plan, resize, rebuild, image, sim, doctor,
+    env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

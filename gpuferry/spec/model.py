@@ -114,7 +114,10 @@ class ServerSpec(_Strict):
         max_length=8,
         description="kind vm only: raw disks /dev/disk/by-id/virtio-extra-1, …; can grow",
     )
-    gpu: Gpu | None = Field(default=None, description="declared; not checked in this version")
+    baked: bool = Field(
+        default=True, description="start from `ferry image build node`'s image where there is one"
+    )
+    gpu: Gpu | None = Field(default=None, description="provider local simulates them")
     driver: DriverSpec | None = Field(
         default=None, description="instead of the stack's `driver`, as a whole"
     )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry.errors import StepFailed
-from gpuferry.nodes.local import disk, gpu_hardware, host, image, network
+from gpuferry.nodes.local import baked_image, disk, gpu_hardware, host, image, network
 from gpuferry.nodes.local.docker import (
     LABEL_ROOT,
     LABEL_SPEC,
@@ -29,6 +29,8 @@ from gpuferry.paths import data_dir
 LABEL_SERVER = "gpuferry.server"
 LABEL_KIND = "gpuferry.kind"
 _STOP_SECONDS = 20
+# A baked image that was made later is no reason to make a server again.
+_CHANGES_IN_PLACE = {"cpus", "memory_gib", "secure_boot", "extra_disks", "baked_key"}
 
 
 class MachineArgs(BaseModel):
@@ -53,6 +55,7 @@ class MachineArgs(BaseModel):
     packages: list[str] = []  # beside the image's own; kind vm only
     gpu_model: str = ""
     gpu_count: int = 0
+    baked_key: str = ""
 
     @property
     def address4(self) -> str:
@@ -66,7 +69,7 @@ class MachineArgs(BaseModel):
 
     def identity(self) -> str:
         """Hash of all that cannot change in place; another one means another machine."""
-        fixed = self.model_dump(exclude={"cpus", "memory_gib", "secure_boot", "extra_disks"})
+        fixed = self.model_dump(exclude=_CHANGES_IN_PLACE)
         # Machines that are older than these fields stay the same.
         if self.kind == "container":
             del fixed["kind"], fixed["packages"]
@@ -95,7 +98,7 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
         return _outputs(args, name, _create_vm(args, name, say, there=found is not None))
     disk.mount(args.stack, args.name)
     if found is None:
-        tag = image.ensure(args.image, say)
+        tag = _image(args, say)
         say("creating the machine")
         docker("volume", "create", *_labels(args), f"{name}-docker")
         docker(*_create_command(args, name, tag))
@@ -103,6 +106,14 @@ def create(args: MachineArgs, say: Callable[[str], None]) -> dict[str, Any]:
     docker("start", name)
     _apply_size(args, name)
     return _outputs(args, name, {})
+
+
+def _image(args: MachineArgs, say: Callable[[str], None]) -> str:
+    """The baked image where there is one that fits, else the bare one."""
+    tag = baked_image.find(image.reference(args.image), args.baked_key)
+    if tag is not None:
+        say("starting from the baked image")
+    return tag or image.ensure(args.image, say)
 
 
 def _create_vm(

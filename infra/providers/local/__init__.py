@@ -6,6 +6,7 @@ import json
 
 import pulumi
 
+from gpuferry import desired
 from gpuferry.errors import SpecError
 from gpuferry.nodes.local import capacity
 from gpuferry.paths import local_dir
@@ -75,7 +76,8 @@ class LocalProvider:
                 "host_public_key": host_public_key,
                 "authorized_key": pulumi.Output.unsecret(self._keys["deploy"]["public"]),
                 **(_virtual(server) if virtual else {}),
-                **(_gpus(server)),
+                **_gpus(server),
+                **self._baked(server),
             },
             deletes=True,
             # A container's triggers are what they were before there were virtual machines.
@@ -88,6 +90,11 @@ class LocalProvider:
             opts=opts,
         )
         return machine.public
+
+    def _baked(self, server: ServerSpec) -> dict[str, pulumi.Input[object]]:
+        virtual = server.kind == "vm"
+        known = server.baked and not virtual
+        return {"baked_key": desired.baked_key(self._spec, server)} if known else {}
 
     def private_key(self, server: ServerSpec) -> dict[str, pulumi.Input[str]]:
         """The stack's deploy key."""
