@@ -17,7 +17,7 @@ from gpuferry.errors import SpecError
 from gpuferry.operate import simulation
 from gpuferry.prepare import binaries
 from gpuferry.simulation import build, device_nodes, node_files, program_files
-from gpuferry.simulation.assign import assign
+from gpuferry.simulation.assign import assign, forgotten
 from gpuferry.simulation.compiled import gpu_uuid
 from gpuferry.simulation.faults import Change, Request, clear, inject
 from gpuferry.simulation.files import SYSTEM_FILES
@@ -119,6 +119,19 @@ def test_any_user_can_keep_a_gpu_busy(node: Node) -> None:
     kill $!
     """
     assert node.run(script).splitlines() == ["100, 900", "0, 0"]
+
+
+def test_a_set_reading_wins_over_what_nvidia_smi_has_set(node: Node) -> None:
+    node.run("nvidia-smi -i 0 -pl 50 && nvidia-smi -i 1 -pl 51")
+    limits = "nvidia-smi --query-gpu=power.limit --format=csv,noheader,nounits"
+    assert node.run(limits).split() == ["50.00", "51.00"]
+    wanted = ["power_limit=60"]
+    simulation.change(
+        node.session,
+        node.server,
+        lambda s, m: Change(assign(s, [0], wanted, m), forget=forgotten([0], wanted)),
+    )
+    assert node.run(limits).split() == ["60.00", "51.00"]
 
 
 def test_energy_goes_on_when_the_power_is_set(node: Node) -> None:
