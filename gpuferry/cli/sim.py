@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gpuferry.cli.options import DIRECTORY, STACK, Directory, Json, Stack, project
+from gpuferry.engine.project import Project
 
 Gpu = Annotated[int | None, typer.Option(min=0, help="Index of the GPU; all when none is given.")]
+
+# The same options as before the server's name.
+_Stack = Annotated[str | None, typer.Option("--stack", "-s", help="Stack to work on.")]
+_Directory = Annotated[
+    Path | None,
+    typer.Option("--directory", "-C", help="Folder with Pulumi.yaml and the stack files."),
+]
 
 _KINDS = (
     "lost, unknown-error, reset-required, xid, throttle, ecc-corrected, ecc-uncorrected, "
@@ -33,24 +43,39 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="sim")
 
 
+@dataclass(frozen=True)
+class _Server:
+    """What stands before the subcommand."""
+
+    name: str
+    stack: str
+    directory: Path
+
+    def project(self, stack: str | None, directory: Path | None) -> Project:
+        """The project; what stands behind the subcommand wins."""
+        return project(directory or self.directory, stack or self.stack)
+
+
 def _sim(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Server with simulated GPUs.")],
+    stack: Stack = STACK,
+    directory: Directory = DIRECTORY,
 ) -> None:
     """Change what the simulated GPUs of a running server say, or inject faults."""
-    context.obj = name
+    context.obj = _Server(name, stack, directory)
 
 
 def show(
     context: typer.Context,
-    stack: Stack = STACK,
-    directory: Directory = DIRECTORY,
+    stack: _Stack = None,
+    directory: _Directory = None,
     json: Json = False,
 ) -> None:
     """Show what is set and which faults are in force."""
     from gpuferry.operate import simulation
 
-    simulation.show(project(directory, stack), context.obj, as_json=json)
+    simulation.show(context.obj.project(stack, directory), context.obj.name, as_json=json)
 
 
 def set_(
@@ -63,14 +88,16 @@ def set_(
         ),
     ],
     gpu: Gpu = None,
-    stack: Stack = STACK,
-    directory: Directory = DIRECTORY,
+    stack: _Stack = None,
+    directory: _Directory = None,
     json: Json = False,
 ) -> None:
     """Set readings, such as utilization, temperature, power, memory_used."""
     from gpuferry.operate import simulation
 
-    simulation.set_readings(project(directory, stack), context.obj, gpu, assignments, as_json=json)
+    simulation.set_readings(
+        context.obj.project(stack, directory), context.obj.name, gpu, assignments, as_json=json
+    )
 
 
 def fault(
@@ -89,8 +116,8 @@ def fault(
         typer.Option(help="power-cap, hw-slowdown, sw-thermal, hw-thermal or power-brake."),
     ] = None,
     milliseconds: Annotated[int | None, typer.Option(min=1, help="For the fault delay.")] = None,
-    stack: Stack = STACK,
-    directory: Directory = DIRECTORY,
+    stack: _Stack = None,
+    directory: _Directory = None,
     json: Json = False,
 ) -> None:
     """Inject a fault; it stays until `clear`."""
@@ -98,16 +125,18 @@ def fault(
     from gpuferry.simulation.faults import Request
 
     request = Request(kind, gpu, function, code, count, reason, milliseconds)
-    simulation.inject(project(directory, stack), context.obj, request, as_json=json)
+    simulation.inject(
+        context.obj.project(stack, directory), context.obj.name, request, as_json=json
+    )
 
 
 def clear(
     context: typer.Context,
-    stack: Stack = STACK,
-    directory: Directory = DIRECTORY,
+    stack: _Stack = None,
+    directory: _Directory = None,
     json: Json = False,
 ) -> None:
     """Take away all faults and set readings."""
     from gpuferry.operate import simulation
 
-    simulation.clear(project(directory, stack), context.obj, as_json=json)
+    simulation.clear(context.obj.project(stack, directory), context.obj.name, as_json=json)

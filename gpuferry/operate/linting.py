@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuferry.operate.console import say_on_stderr
 from gpuferry.paths import REPOSITORY, cache_dir
+from gpuferry.simulation import library
 
 _GPUSIM_OUT = cache_dir() / "gpusim" / "lint"
 
@@ -38,6 +39,7 @@ def commands(*, fix: bool) -> dict[str, list[str]]:
 
 def run(*, fix: bool) -> int:
     """Run all linters; 0 when every one is content."""
+    library.require_compiler(say_on_stderr)
     folder = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"}
     failed = []

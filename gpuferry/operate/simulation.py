@@ -41,7 +41,11 @@ def set_readings(
     """Set readings of one GPU, or of all."""
 
     def decide(scenario: Scenario, moment: Moment) -> Change:
-        return Change(assign.assign(scenario, _chosen(scenario, gpu), assignments, moment))
+        gpus = _chosen(scenario, gpu)
+        return Change(
+            assign.assign(scenario, gpus, assignments, moment),
+            forget=assign.forgotten(gpus, assignments),
+        )
 
     _change(project, name, decide, as_json=as_json)
 
@@ -99,6 +103,7 @@ def change(
             "source": contents[files.SOURCE].decode(),
             "compiled": contents[files.COMPILED].decode(),
             "log": "".join(log),
+            "forget": decided.forget,
         }
         if _ask(session, server, request)["written"]:
             return decided.scenario
@@ -133,7 +138,7 @@ def _chosen(scenario: Scenario, gpu: int | None) -> list[int]:
     return [gpu]
 
 
-def _ask(session: SshSession, server: Server, request: dict[str, str] | None) -> dict[str, Any]:
+def _ask(session: SshSession, server: Server, request: dict[str, Any] | None) -> dict[str, Any]:
     script = f"{_ON_NODE.read_text(encoding='utf-8')}\n\nmain({request!r})\n"
     done = session.run(
         server, ["sudo", "-n", "python3", "-"], stdin=script.encode(), timeout_seconds=_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gpuferry.errors import PrerequisiteMissing
 
@@ -19,22 +19,27 @@ PROGRAMS = {
     "resize2fs": ("e2fsprogs", "grows data disks"),
     "mount": ("mount", "attaches data disks"),
     "ssh": ("openssh-client", "reaches servers"),
+    "gcc": ("gcc", "builds the library of simulated GPUs"),
+    "make": ("make", "builds the library of simulated GPUs"),
+    # The C library's headers are no program; this one comes with them.
+    "gencat": ("libc6-dev", "comes with the headers that gcc needs"),
 }
+COMPILER = ("gcc", "make", "gencat")
 _LOCK_WAIT_SECONDS = 300
 
 
-def missing() -> list[str]:
+def missing(programs: Iterable[str] = PROGRAMS) -> list[str]:
     """Packages whose programs are not there."""
-    return sorted({pkg for program, (pkg, _) in PROGRAMS.items() if not shutil.which(program)})
+    return sorted({PROGRAMS[program][0] for program in programs if not shutil.which(program)})
 
 
-def install_missing(say: Callable[[str], None]) -> None:
-    """Install what is missing with apt.
+def install_missing(say: Callable[[str], None], programs: Iterable[str] = PROGRAMS) -> None:
+    """Install what is missing of some programs with apt.
 
     Raises:
         PrerequisiteMissing: no apt here, or apt failed; names the packages.
     """
-    wanted = missing()
+    wanted = missing(programs)
     if not wanted:
         return
     if shutil.which("apt-get") is None:
@@ -45,7 +50,7 @@ def install_missing(say: Callable[[str], None]) -> None:
     say(f"installing {', '.join(wanted)} (about 20 s)")
     _apt("update", "-q")
     _apt("install", "-q", "-y", "--no-install-recommends", *wanted)
-    if still := missing():
+    if still := missing(programs):
         raise PrerequisiteMissing(f"apt installed {', '.join(still)}, but programs are missing.")
 
 

@@ -40,6 +40,12 @@ def assign(scenario: Scenario, gpus: list[int], assignments: list[str], moment: 
     return scenario
 
 
+def forgotten(gpus: list[int], assignments: list[str]) -> list[str]:
+    """Settings made on the server that the assignments replace."""
+    names = [text.partition("=")[0] for text in assignments]
+    return [f"{index}.{name}" for index in gpus for name in names]
+
+
 def _parse(text: str, moment: Moment) -> tuple[str, Value | str]:
     name, equals, words = text.partition("=")
     if not equals or not name or not words:

@@ -44,10 +44,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Change:
-    """The new scenario, and messages for the kernel log."""
+    """The new scenario, messages for the kernel log, and settings to forget."""
 
     scenario: Scenario
     messages: list[str] = field(default_factory=list)
+    # What `nvidia-smi` has set on the server (`0.power_limit`) would hide what is set now.
+    forget: list[str] = field(default_factory=list)
 
 
 _Apply = Callable[[Scenario, Request, Moment], Change]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -16,6 +17,13 @@ FOLDER = "/var/lib/gpusim"
 SOURCE = f"{FOLDER}/scenario.json"
 COMPILED = f"{FOLDER}/scenario"
 RUN_FOLDER = "/run/gpusim"
+
+LIBRARY_FOLDER = "/opt/gpusim/lib"
+PROGRAM = "/opt/gpusim/bin/gpusim"
+# What a container needs besides the library, mounted to the same places.
+CONTAINER_MOUNTS = (FOLDER, RUN_FOLDER)
+# Linux' device numbers: 195 is NVIDIA's major, 255 the control device.
+_MAJOR, _CONTROL_MINOR = 195, 255
 
 # Outside of FOLDER: where the loader finds the library, and the run folder for every user.
 SYSTEM_FILES = {
@@ -79,6 +87,28 @@ def node_files(
         files={**scenario_files(scenario), **{f"{root}/{p}": data for p, data in files.items()}},
         links={f"{root}/{path}": target for path, target in links.items()},
     )
+
+
+def program_files(built: Path, driver_version: str) -> NodeFiles:
+    """The library and the program, from the folder that `build` returned.
+
+    The file is named by the driver's version and `libnvidia-ml.so.1` is a link, as in a real
+    installation: nvidia-ctk finds the driver's libraries by that name, and only in this layout.
+    """
+    name = f"libnvidia-ml.so.{driver_version}"
+    return NodeFiles(
+        files={
+            f"{LIBRARY_FOLDER}/{name}": (built / "lib/libnvidia-ml.so.1").read_bytes(),
+            PROGRAM: (built / "bin/gpusim").read_bytes(),
+        },
+        links={f"{LIBRARY_FOLDER}/libnvidia-ml.so.1": name},
+    )
+
+
+def device_nodes(count: int) -> dict[str, tuple[int, int]]:
+    """Character devices (path to major, minor) that nvidia-ctk wants to see; no driver answers."""
+    nodes = {f"/dev/nvidia{index}": (_MAJOR, index) for index in range(count)}
+    return {**nodes, "/dev/nvidiactl": (_MAJOR, _CONTROL_MINOR)}
 
 
 def scenario_files(scenario: Scenario) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,13 +12,15 @@ from pathlib import Path
 from gpuferry.content import tree_digest
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.paths import REPOSITORY, cache_dir
+from gpuferry.prepare import packages
 
 _SOURCE = REPOSITORY / "gpusim"
 
 
 def place() -> Path:
     """The folder with `lib/` and `bin/`, or where it will be."""
-    return cache_dir() / "gpusim" / tree_digest("gpusim/src", "gpusim/Makefile")
+    rules = hashlib.sha256((_SOURCE / "Makefile").read_bytes()).hexdigest()[:8]
+    return cache_dir() / "gpusim" / f"{tree_digest('gpusim/src')}-{rules}"
 
 
 def build(say: Callable[[str], None] = lambda text: None) -> Path:
@@ -30,12 +33,7 @@ def build(say: Callable[[str], None] = lambda text: None) -> Path:
     target = place()
     if target.is_dir():
         return target
-    for program in ("make", "gcc"):
-        if shutil.which(program) is None:
-            raise PrerequisiteMissing(
-                "Simulated GPUs need gcc and make on this machine. Install them: "
-                "apt-get install gcc make libc6-dev"
-            )
+    require_compiler(say)
     say("building the simulated NVML library, once (about 10 s)")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -47,6 +45,22 @@ def build(say: Callable[[str], None] = lambda text: None) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
+
+
+def require_compiler(say: Callable[[str], None]) -> None:
+    """Install gcc, make and the C library's headers where they are missing.
+
+    Raises:
+        PrerequisiteMissing: they cannot be had without the user.
+    """
+    if not packages.missing(packages.COMPILER):
+        return
+    if os.geteuid() != 0:
+        names = " ".join(packages.missing(packages.COMPILER))
+        raise PrerequisiteMissing(
+            f"Simulated GPUs need a C compiler. Install it: apt-get install {names}"
+        )
+    packages.install_missing(say, packages.COMPILER)
 
 
 def compile_into(folder: Path, *make_arguments: str) -> None:

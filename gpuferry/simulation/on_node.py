@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(os.environ.get("GPUSIM_DIR", "/var/lib/gpusim"))
-LOG = Path(os.environ.get("GPUSIM_RUN_DIR", "/run/gpusim"), "kmsg")
+RUN = Path(os.environ.get("GPUSIM_RUN_DIR", "/run/gpusim"))
+LOG = RUN / "kmsg"
 PROGRAM = os.environ.get("GPUSIM_PROGRAM", "/opt/gpusim/bin/gpusim")
 
 
@@ -53,13 +54,15 @@ def _replace(name: str, text: str) -> None:
     draft.replace(FOLDER / name)
 
 
-def write(request: dict[str, str]) -> dict[str, bool]:
+def write(request: dict[str, Any]) -> dict[str, bool]:
     """Put a scenario in force, unless it has changed since it was read."""
     with (FOLDER / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         source = _source() or ""
         if hashlib.sha256(source.encode()).hexdigest() != request["read"]:
             return {"written": False}
+        for name in request["forget"]:
+            (RUN / "set" / name).unlink(missing_ok=True)
         _replace("scenario.json", request["source"])
         _replace("scenario", request["compiled"])
         if request["log"]:
@@ -69,6 +72,6 @@ def write(request: dict[str, str]) -> dict[str, bool]:
     return {"written": True}
 
 
-def main(request: dict[str, str] | None) -> None:
+def main(request: dict[str, Any] | None) -> None:
     """Do what is asked and print one JSON object."""
     json.dump(read() if request is None else write(request), sys.stdout)

@@ -108,6 +108,7 @@ READINGS: dict[str, Reading] = {
     "nvlink_count": Reading("links", 18),
     "nvlink_version": Reading("version", 10),
     "nvlink_speed": Reading("MB/s", 1_000_000),
+    "fabric_state": Reading("1 not started, 2 in progress, 3 completed", 3),
 }  # fmt: skip
 
 

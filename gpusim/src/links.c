@@ -220,3 +220,42 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned words, un
     (void)scope;
     return affinity(__func__, device, words, mask, 1);
 }
+
+/* Whether the fabric manager has set up the switches: 1 not started, 2 in progress, 3 completed. */
+NVML_API nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info);
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+{
+    enum { COMPLETED = 3 };
+    unsigned state;
+    nvmlReturn_t result = get_reading(__func__, device, READ_fabric_state, &state);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (info == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *info = (nvmlGpuFabricInfo_t){
+        .status = state == COMPLETED ? NVML_SUCCESS : NVML_ERROR_NOT_READY,
+        .state = (unsigned char)state,
+    };
+    return NVML_SUCCESS;
+}
+
+NVML_API nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
+                                                  nvmlGpuFabricInfo_v2_t *info);
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *info)
+{
+    enum { VERSION = 0x02000024, COMPLETED = 3 };
+    unsigned state;
+    nvmlReturn_t result = get_reading(__func__, device, READ_fabric_state, &state);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (info == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (info->version != VERSION)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    *info = (nvmlGpuFabricInfo_v2_t){
+        .version = VERSION,
+        .status = state == COMPLETED ? NVML_SUCCESS : NVML_ERROR_NOT_READY,
+        .state = (unsigned char)state,
+    };
+    return NVML_SUCCESS;
+}

@@ -9,6 +9,7 @@
 #include "settings.h"
 
 enum { MEBIBYTE = 1 << 20, IDLE_STATE = 8, LOST_MS = 200 };
+enum { FABRIC_COMPLETED = 3, ARCHITECTURE_HOPPER = 9 };
 
 static const struct series *given(const struct call *call, enum reading reading)
 {
@@ -98,6 +99,11 @@ static int derived(const struct call *call, enum reading reading, int64_t *value
     case READ_memory_used:
         *value = memory_used_bytes(call) / MEBIBYTE;
         return 1;
+    case READ_fabric_state:
+        /* Fabrics are registered from Hopper on, where there are switches. */
+        *value = FABRIC_COMPLETED;
+        return plain(call, READ_nvlink_switches, 0) > 0 &&
+               plain(call, READ_architecture, 0) >= ARCHITECTURE_HOPPER;
     case READ_power_limit:
         *value = plain(call, READ_power_limit_default, 0);
         return given(call, READ_power_limit_default) != NULL;

@@ -37,7 +37,8 @@
     X(retired_corrected) X(retired_uncorrected) X(retired_pending)                              \
     X(pcie_generation) X(pcie_generation_max) X(pcie_width) X(pcie_width_max)                   \
     X(pcie_tx) X(pcie_rx) X(pcie_replay)                                                        \
-    X(nvlink_count) X(nvlink_version) X(nvlink_speed) X(nvlink_switches)
+    X(nvlink_count) X(nvlink_version) X(nvlink_speed) X(nvlink_switches)     \
+    X(fabric_state)
 
 #define TEXTS(X) X(name) X(uuid) X(serial) X(vbios) X(part_number) X(inforom)
 

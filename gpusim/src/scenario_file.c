@@ -21,7 +21,7 @@ static struct stat seen, seen_driver;
 static char *read_whole(const char *path)
 {
     struct stat status;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char *text = NULL;
     if (file < 0)
         return NULL;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuferry.simulation.compiled import compiled
+from gpuferry.simulation.library import compile_into
 from gpuferry.simulation.readings import READINGS
 from tests.support.simulated import Simulated, wait_until
 
@@ -174,3 +176,31 @@ def test_memory_is_used_properly(gpus: Simulated) -> None:
         ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", str(program)]
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_no_damage_to_the_scenario_makes_its_reader_stumble(gpus: Simulated) -> None:
+    """With the compiler's checks of memory and arithmetic, and damage at random places."""
+    flags = "CFLAGS=-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    compile_into(gpus.folder / "checked", flags)
+    gpus.make("H100").set("power=0:100,7:200,linear,loop")
+    gpus.fault("hang", function="nvmlDeviceGetName", gpu=1)
+    gpus.fault("xid", gpu=0, code=13)
+    whole = compiled(gpus.scenario).encode()
+    chance = random.Random(20)
+    for number in range(150):
+        data = bytearray(whole)
+        for _ in range(chance.randint(1, 5)):
+            at = chance.randrange(len(data))
+            kind = chance.randrange(3)
+            if kind == 0:
+                data[at] = chance.randrange(256)
+            elif kind == 1:
+                del data[at : at + chance.randint(1, 300)]
+            else:
+                data[at:at] = chance.choice(
+                    [b" series ", b"9" * 30, b"\0", b"\n", b"gpu 5\n", b"-"]
+                )
+        gpus.write(bytes(data))
+        verb = ["check", "energy"][number % 2]
+        done = gpus.run([str(gpus.folder / "checked/bin/gpusim"), verb])
+        assert done.returncode in (0, 1), f"{number}: {done.stderr}"

@@ -187,3 +187,19 @@ def test_a_board_with_nvswitches_shows_all_links(gpus: Simulated, smi: NvidiaSmi
     line = next(x for x in output(gpus, smi, "topo", "-m").splitlines() if x.startswith("GPU0"))
     assert line.split()[:9] == ["GPU0", "X", *["NV18"] * 7]
     assert output(gpus, smi, "nvlink", "-s").count("26.562 GB/s") == 8 * 18
+
+
+def fabric(gpus: Simulated, smi: NvidiaSmi) -> list[str]:
+    tree = ElementTree.fromstring(output(gpus, smi, "-q", "-x", "-i", "0"))
+    return [tree.findtext(f"gpu/fabric/{name}", "") for name in ("state", "status")]
+
+
+def test_only_a_board_with_nvswitches_needs_a_fabric_manager(
+    gpus: Simulated, smi: NvidiaSmi
+) -> None:
+    gpus.make("H100", 8, driver=smi.version)
+    assert fabric(gpus, smi) == ["Completed", "Success"]
+    gpus.set("fabric_state=1")
+    assert fabric(gpus, smi)[0] == "Not Started"
+    gpus.make("H100", 4, driver=smi.version)
+    assert fabric(gpus, smi) == ["N/A", "N/A"]

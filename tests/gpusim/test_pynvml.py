@@ -123,7 +123,7 @@ def test_every_reading_that_can_be_set_can_be_seen() -> None:
     derived |= {f"clock_{c}_idle" for c in ("graphics", "sm", "memory", "video")}
     elsewhere = {"ecc_mode", "mig_mode", "display_active", "display_mode", "memory_leaked"}
     elsewhere |= {"retired_corrected", "retired_uncorrected", "retired_pending"}
-    elsewhere |= {"nvlink_count", "nvlink_version", "nvlink_speed"}
+    elsewhere |= {"nvlink_count", "nvlink_version", "nvlink_speed", "fabric_state"}
     settable = {name for name, reading in READINGS.items() if reading.settable}
     assert settable == set(EXPRESSIONS) | derived | elsewhere
 

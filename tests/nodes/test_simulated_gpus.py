@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
+import time
 from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from gpuferry.errors import SpecError
 from gpuferry.operate import simulation
-from gpuferry.simulation import build, node_files
-from gpuferry.simulation.assign import assign
+from gpuferry.prepare import binaries
+from gpuferry.simulation import build, device_nodes, node_files, program_files
+from gpuferry.simulation.assign import assign, forgotten
 from gpuferry.simulation.compiled import gpu_uuid
 from gpuferry.simulation.faults import Change, Request, clear, inject
 from gpuferry.simulation.files import SYSTEM_FILES
@@ -21,7 +26,7 @@ from gpuferry.simulation.scenario import Scenario
 from tests.nodes.conftest import Node, NodeMaker
 from tests.support import nvidia_smi
 
-LIBRARY = "lib/libnvidia-ml.so.1"
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 def archive(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
@@ -48,15 +53,18 @@ def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
     node = new_node(request.param, name="gpu-1")
     with pytest.raises(SpecError, match="gpu-1 has no simulated GPUs"):
         simulation.read(node.session, node.server)
-    made, built = node_files("gpu-1", "L4", 2, smi.version), build()
-    files = made.files | SYSTEM_FILES | {"/usr/local/bin/nvidia-smi": smi.path.read_bytes()}
-    for part in (LIBRARY, "bin/gpusim"):
-        files[f"/opt/gpusim/{part}"] = (built / part).read_bytes()
-    argv = ["sudo", "-n", "tar", "-x", "--no-same-owner", "-C", "/"]
-    stdin = archive(files, made.links)
-    assert node.session.run(node.server, argv, stdin=stdin).returncode == 0
+    made, programs = node_files("gpu-1", "L4", 2, smi.version), program_files(build(), smi.version)
+    files = made.files | programs.files | SYSTEM_FILES
+    unpack(node, files | {"/usr/local/bin/nvidia-smi": smi.path.read_bytes()})
+    unpack(node, {}, made.links | programs.links)
     node.run("ldconfig; systemd-tmpfiles --create gpusim.conf")
     return node
+
+
+def unpack(node: Node, files: Mapping[str, bytes], links: Mapping[str, str] = EMPTY) -> None:
+    argv = ["sudo", "-n", "tar", "-x", "--no-same-owner", "-C", "/"]
+    done = node.session.run(node.server, argv, stdin=archive(files, links))
+    assert done.returncode == 0, done.stderr
 
 
 def change(node: Node, *requests: Request) -> Scenario:
@@ -113,14 +121,29 @@ def test_any_user_can_keep_a_gpu_busy(node: Node) -> None:
     assert node.run(script).splitlines() == ["100, 900", "0, 0"]
 
 
+def test_a_set_reading_wins_over_what_nvidia_smi_has_set(node: Node) -> None:
+    node.run("nvidia-smi -i 0 -pl 50 && nvidia-smi -i 1 -pl 51")
+    limits = "nvidia-smi --query-gpu=power.limit --format=csv,noheader,nounits"
+    assert node.run(limits).split() == ["50.00", "51.00"]
+    wanted = ["power_limit=60"]
+    simulation.change(
+        node.session,
+        node.server,
+        lambda s, m: Change(assign(s, [0], wanted, m), forget=forgotten([0], wanted)),
+    )
+    assert node.run(limits).split() == ["60.00", "51.00"]
+
+
 def test_energy_goes_on_when_the_power_is_set(node: Node) -> None:
     energies = "/opt/gpusim/bin/gpusim energy | cut -d' ' -f1"
+    started = time.monotonic()
     before = [int(x) for x in node.run(energies).split()]
     simulation.change(
         node.session, node.server, lambda s, m: Change(assign(s, [0, 1], ["power=70"], m))
     )
     after = [int(x) for x in node.run(energies).split()]
-    assert all(0 <= b - a < 20_000 for a, b in zip(before, after, strict=True))
+    most = 72_000 * (time.monotonic() - started)
+    assert all(0 <= b - a < most for a, b in zip(before, after, strict=True))
 
 
 def test_the_hardware_of_the_facts_is_there(node: Node) -> None:
@@ -145,3 +168,27 @@ def test_two_changes_at_once_are_both_made(node: Node) -> None:
     assert {"fan_speed": 7.0, "temperature": 44.0}.items() <= scenario.gpu(0).readings.items()
     stored = json.loads(node.run("cat /var/lib/gpusim/scenario.json"))
     assert Scenario.model_validate(stored) == scenario
+
+
+@pytest.fixture(scope="session")
+def toolkit() -> bytes:
+    """NVIDIA's nvidia-ctk, from its pinned Go module; or a program of one's own choice."""
+    chosen = os.environ.get("GPUFERRY_NVIDIA_CTK")
+    if chosen:
+        return Path(chosen).read_bytes()
+    modules = binaries.MODULES.items()
+    name = next((name for name, module in modules if module.endswith("/cmd/nvidia-ctk")), None)
+    if name is None:
+        pytest.skip("tools/go.mod does not pin nvidia-ctk; name one with GPUFERRY_NVIDIA_CTK")
+    return binaries.ensure(name, print).read_bytes()
+
+
+def test_the_container_toolkit_describes_them(node: Node, toolkit: bytes) -> None:
+    unpack(node, {"/usr/local/bin/nvidia-ctk": toolkit})
+    for path, (major, minor) in device_nodes(2).items():
+        node.run(f"mknod {path} c {major} {minor}")
+    node.run("nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
+    uuids = [f"nvidia.com/gpu={gpu_uuid('gpu-1', i)}" for i in range(2)]
+    numbered = [f"nvidia.com/gpu={name}" for name in ("0", "1", "all")]
+    assert sorted(node.run("nvidia-ctk cdi list").split()) == sorted([*uuids, *numbered])
+    assert "/opt/gpusim/lib/libnvidia-ml.so." in node.run("cat /etc/cdi/nvidia.yaml")
