@@ -19,8 +19,8 @@ SUITES = {
     "gpusim": (False, False, 2),
     "conformance": (True, False, 1),
     "nodes": (False, True, 2),
-    # One guest after the other: each takes the whole machine where it is emulated.
-    "vm": (False, True, 1),
+    # Two guests side by side; under emulation each mostly uses one processor.
+    "vm": (False, True, 2),
     "e2e": (True, True, 2),
 }
 _NOTHING_COLLECTED = 5

@@ -6,8 +6,10 @@ can be told from what a live one uses.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from gpuferry.nodes.local import disk, machine, network, survey
 from gpuferry.nodes.local.docker import docker
 from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession, wait_for_ssh
+from gpuferry.nodes.ssh_failure import SshFailure
 
 _STACK = re.compile(r"[teb](\d+)-\d+")
 # Software emulation boots in half a minute on an idle machine.
@@ -89,6 +92,34 @@ class Node:
         machine.stop(self.stack, self.server.name)
         machine.start(self.stack, self.server.name)
         wait_for_ssh(self.server, _SSH_SECONDS[self.args.kind if self.args else "container"])
+
+    def reboot(self) -> None:
+        """Reboot from inside; returns when another boot of the same server answers."""
+        before, deadline = self.boot_id(), time.monotonic() + 2 * _SSH_SECONDS["vm"]
+        # A little later, so that this command can still answer.
+        self.run(
+            "systemd-run -q --on-active=1s --timer-property=AccuracySec=100ms systemctl reboot"
+        )
+        while True:
+            with contextlib.suppress(SshFailure):
+                if self.boot_id() != before:
+                    return
+            assert time.monotonic() < deadline, f"{self.server.name} did not come back"
+            time.sleep(1)
+
+    def boot_id(self) -> str:
+        """The running kernel's boot, over a connection of its own."""
+        with SshSession([self.server]) as session:
+            path = "/proc/sys/kernel/random/boot_id"
+            return session.run(self.server, ["cat", path], timeout_seconds=20).stdout.decode()
+
+    def resize(self, **changes: Any) -> dict[str, Any]:
+        """Apply other machine arguments to the same machine; returns its outputs."""
+        assert self.args is not None
+        self.args = self.args.model_copy(update=changes)
+        outputs = machine.create(self.args, self.said.append)
+        wait_for_ssh(self.server, _SSH_SECONDS[self.args.kind])
+        return outputs
 
     @property
     def stack(self) -> str:
