@@ -64,7 +64,7 @@ def test_a_server_at_work_is_read_whole() -> None:
     ]
     assert len(seen.apt.nvidia) == 2
     assert len(seen.nvidia_smi.gpus) == 7
-    assert seen.use.work == ["process 4242 (python3)", "container train"]
+    assert seen.use.work == ["process 4242 (python3) on GPU 0", "container train"]
     assert {p.name for p in seen.use.holders} == {"python3", "nvidia-persiste"}
 
 
