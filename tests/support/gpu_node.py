@@ -15,7 +15,7 @@ buffer = io.BytesIO()
 with tarfile.open(fileobj=buffer, mode="w") as tar:
     for program in ("/usr/bin/nvidia-smi", "/usr/bin/sleep"):
         linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
-        for path in {*re.findall(r"(/\\S+) \\\\(0x", linked), "/usr/bin/sleep"}:
+        for path in {*re.findall(r"(/\S+) \(0x", linked), "/usr/bin/sleep"}:
             if path not in tar.getnames() and path.lstrip("/") not in tar.getnames():
                 tar.add(os.path.realpath(path), path)
     for folder in ("etc", "tmp", "proc", "sys", "dev", "run", "var"):

@@ -225,8 +225,9 @@ def test_what_apt_would_do_is_read_from_its_own_words() -> None:
     host = HOST.Host(run=lambda argv, seconds: {"state": "ok", "code": 0, "out": text})
     found = APT.simulation(host, ["nvidia-smi"])
     assert found["install"] == [
-        {"name": "nvidia-smi", "version": "2.0"}, {"name": "libx", "version": "3"},
-    ]  # fmt: skip
+        {"name": "nvidia-smi", "version": "2.0", "old": "1.0"},
+        {"name": "libx", "version": "3", "old": ""},
+    ]
     assert found["remove"] == ["docker.io"]
 
 
