@@ -7,7 +7,6 @@ import hashlib
 from gpuferry.content import roles_digest
 from gpuferry.nodes.local.docker import inspect
 
-
 NAME = "gpuferry/node-baked"
 
 
