@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def test(
     context: typer.Context,
     suites: Annotated[
-        list[str] | None, typer.Argument(help="unit, conformance, nodes, e2e; all by default.")
+        list[str] | None, typer.Argument(help="unit, conformance, nodes, vm, e2e; all by default.")
     ] = None,
 ) -> None:
     """Run the tests; what they start, they stop."""
