@@ -1,12 +1,14 @@
-"""Declared GPUs. Nothing measures them in this version, and nothing may look as if it did."""
+"""The declared GPUs: there, of the declared model, healthy."""
 
+from gpuferry.checking.gpu.count import count
 from gpuferry.checking.mark import check
 
+RESEAT = (
+    "see the evidence and `./ferry ssh {server} -- sudo dmesg`, then reboot or ask the provider"
+)
 
-@check("gpu.declared", severity="critical", next_step="wait for a version that checks GPUs")
-def test_declared(expectations, verdict):
-    """The declared GPUs are there and work."""
-    gpu = expectations.gpu
-    verdict.not_measured(
-        "this version has no GPU checks", expected=f"{gpu.count} x {gpu.model} (declared)"
-    )
+
+@check("gpu.count", severity="critical", next_step=RESEAT, deadline_seconds=45)
+def test_count(survey, expectations, answer):
+    """PCI, NVML and the declaration agree on number and model."""
+    answer(count(survey, expectations.gpu))

@@ -175,11 +175,11 @@ class CheckPlugin:
                 next_step=_DEFECT,
             )
         answer = recorder.answers[0]
-        next_step = "" if answer.status == "pass" else info.next_step
+        next_step = "" if answer.status == "pass" else answer.next_step or info.next_step
         return Verdict(
             id=info.id,
             server=self._job.target.name,
-            severity=info.severity,
+            severity=answer.severity or info.severity,
             status=answer.status,
             measured=answer.measured,
             expected=answer.expected or info.promise,
