@@ -75,5 +75,5 @@ finally:
 
 def list_gpus(node: Node) -> dict[str, GpuContainer]:
     """Run one container for each way to ask for GPUs, and remove them again."""
-    result: dict[str, GpuContainer] = node.python(_PROGRAM, WAYS)
+    result: dict[str, GpuContainer] = node.python(_PROGRAM, WAYS, 40)
     return result

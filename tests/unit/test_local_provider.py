@@ -152,10 +152,10 @@ def test_every_role_says_what_it_owns_and_no_two_own_the_same_file() -> None:
     from gpuferry.paths import REPOSITORY
 
     assert {p.name for p in (REPOSITORY / "roles").iterdir()} == set(GPU_ROLES)
-    owned = [(path, role) for role in ROLES for path in proof.owns(role).files]
+    owned = [(path, role) for role in GPU_ROLES for path in proof.owns(role).files]
     paths = [path for path, _ in owned]
     assert len(paths) == len(set(paths)), owned
-    assert all(proof.owns(role).files or proof.owns(role).commands for role in ROLES)
+    assert all(proof.owns(role).files or proof.owns(role).commands for role in GPU_ROLES)
 
 
 def test_the_passphrase_is_made_once_and_private(

@@ -14,7 +14,7 @@ def compute(survey: Survey) -> Judgement:
     if survey.simulated:
         return not_measured("a simulated GPU computes nothing", _EXPECTED)
     if survey.no_nvml:
-        return not_measured(f"NVML lists no GPU: {survey.no_nvml}", _EXPECTED)
+        return not_measured(survey.no_nvml, _EXPECTED)
     busy = [i for i, gpu in enumerate(survey.nvml.gpus) if gpu.values.get("processes") != []]
     if run is None:
         names = ", ".join(map(str, busy))

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from gpuferry.checking.expectations import ExpectedGpu
+from gpuferry.checking.gpu.health import RESET
 from gpuferry.checking.gpu.judgement import SIMULATED, Judgement
 from gpuferry.checking.gpu.survey import Survey, Transcript
 from gpuferry.driver import expectations
@@ -20,9 +21,8 @@ def count(survey: Survey, declared: ExpectedGpu | None) -> Judgement:
     gpus, answering = survey.facts.gpus, survey.answering
     word = f" ({SIMULATED}s)" if survey.simulated else ""
     wanted = f"{declared.count} x {declared.model} declared" if declared else "none declared"
-    told = survey.no_nvml or ""
     measured = f"{len(gpus)} on PCI, {len(answering)} answer NVML{word}"
-    problems = [f"NVML: {told}"] if told else []
+    problems = [survey.no_nvml] if survey.no_nvml else []
     problems += _silent(survey)
     problems += _unlisted(survey)
     if declared:
@@ -34,7 +34,12 @@ def count(survey: Survey, declared: ExpectedGpu | None) -> Judgement:
         "; ".join([measured, *problems]),
         f"{wanted}, as many on PCI and in NVML",
         _shown(survey),
+        next_step=RESET if any(_needs_reset(gpu) for gpu in survey.nvml.gpus) else "",
     )
+
+
+def _needs_reset(gpu: Transcript) -> bool:
+    return any(code == 16 for _, code in gpu.errors.values())
 
 
 def model_differs(device: PciDevice | None, name: str, declared: str) -> bool:
@@ -46,6 +51,8 @@ def model_differs(device: PciDevice | None, name: str, declared: str) -> bool:
         return wanted.name != found.name
     # A number stands for its unit as well: "A100 80" is the "A100 80GB".
     words = _words(name or (found.name if found else ""))
+    if wanted and (words & expectations.VARIANTS) - _words(declared):
+        return True
     return not all(w in words or (w.isdigit() and f"{w}gb" in words) for w in _words(declared))
 
 

@@ -9,7 +9,7 @@ from gpuferry.checking.gpu.survey import Survey, Transcript
 _DRAIN = "drain {server}, then "
 RESET = _DRAIN + "reset the GPU (sudo nvidia-smi --gpu-reset -i INDEX) or reboot"
 REPLACE = _DRAIN + "have the GPU replaced: it has no spare memory left for the bad row"
-# Reasons of the NVML API reference (nvmlClocksEventReasons): those of a fault, the others are normal.
+# Bits of the NVML API reference (nvmlClocksEventReasons): a fault's, and normal ones.
 HELD_BACK = {
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
@@ -74,7 +74,7 @@ def remapped_rows(survey: Survey) -> Judgement:
 
 
 def clocks(survey: Survey) -> Judgement:
-    """Nothing but load, idleness and settings holds the clocks back; the top clock is the model's."""
+    """Only load, idleness and settings hold the clocks back; the top clock is the model's."""
 
     def one(gpu: Transcript) -> Judgement:
         row = model_of(survey, gpu)

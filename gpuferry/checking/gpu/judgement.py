@@ -48,10 +48,10 @@ def conclude(survey: Survey, judgement: Judgement) -> Judgement:
 
 def each_gpu(
     survey: Survey, expected: str, judge_one: Callable[[Transcript], Judgement]
-) -> Judgement:  # noqa: E501
-    """Judge every GPU that NVML lists; the worst decides, and one that cannot be asked is no pass."""
+) -> Judgement:
+    """Judge every GPU that NVML lists: the worst decides; one that cannot be asked is no pass."""
     if survey.no_nvml:
-        return not_measured(f"NVML lists no GPU: {survey.no_nvml}", expected)
+        return not_measured(survey.no_nvml, expected)
     found = [judge_one(gpu) for gpu in survey.nvml.gpus]
     worst = next(s for s in ("fail", "not_measured", "pass") if any(j.status == s for j in found))
     bad = [(i, j) for i, j in enumerate(found) if j.status == worst]
@@ -62,7 +62,7 @@ def each_gpu(
         expected,
         "; ".join(
             dict.fromkeys(f"GPU {i}: {j.evidence}" for i, j in enumerate(found) if j.evidence)
-        ),  # noqa: E501
+        ),
         next((j.severity for _, j in bad if j.severity), None),
         next((j.next_step for _, j in bad if j.next_step), ""),
     )

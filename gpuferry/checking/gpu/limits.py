@@ -7,7 +7,7 @@ from gpuferry.checking.gpu.model import model_of
 from gpuferry.checking.gpu.survey import Survey, Transcript
 
 _MIB = 1 << 20
-# Chosen: a GPU without any process was seen to use a few MiB (captures of utkuozdemir/nvidia_gpu_exporter).
+# Chosen: far above the few MiB that a GPU shows without any process.
 LEAKED_MIB = 256
 # NVML counts in mW; limits are set in whole watts.
 _TOLERANCE_W = 1.0

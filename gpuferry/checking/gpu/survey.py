@@ -15,8 +15,10 @@ from gpuferry.driver.gather import module_sources
 
 _PROGRAMS = Path(__file__).with_name("on_server")
 # A healthy answer takes well under a second, a first one without persistence mode a few seconds for
-# every GPU. Chosen so that a survey of a server where everything hangs ends within 20 s.
+# every GPU. Chosen: a server on which everything hangs costs a check less than half a minute.
 SECONDS = {"nvml": 8, "smi": 10, "cuda": 10, "compute": 15}
+# The system's NVML and the GPUs' one after the other, each with 4 s for ending it; then compute.
+LONGEST_SECONDS = 2 * (SECONDS["nvml"] + 4) + SECONDS["compute"] + 4
 _BOOTSTRAP = """
 import types
 for name in ("ansible", "ansible.module_utils"):
@@ -173,7 +175,7 @@ def take(node: Node, cuda: ExpectedCuda) -> Survey:
         "seconds": SECONDS,
         "cuda": cuda.model_dump(),
     }
-    return Survey.model_validate(node.python(_BOOTSTRAP, request))
+    return Survey.model_validate(node.python(_BOOTSTRAP, request, LONGEST_SECONDS))
 
 
 def parsed(run: Run | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from gpuferry.checking.gpu_container import GpuContainer
 
 # CDI came with Docker 25 (release notes of 25.0.0).
 FIRST_DOCKER_WITH_CDI = 25
-# The packages of NVIDIA's repository that break when one is left behind (nvidia-container-toolkit#1091).
+# They break when one of them is left behind (nvidia-container-toolkit#1091).
 _PACKAGES = (
     "libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",
@@ -61,6 +61,8 @@ def cdi_fresh(survey: Survey) -> Judgement:
     if len(specifications) > 1:
         told = f"two specifications of the same devices: {', '.join(specifications)}"
         return judge(False, told, expected)
+    if survey.no_nvml:
+        return not_measured(f"nothing to compare with: {survey.no_nvml}", expected)
     path, document = next(iter(specifications.items()))
     problems = [
         *_driver_problems(survey, document),

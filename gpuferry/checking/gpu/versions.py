@@ -6,6 +6,7 @@ import re
 
 from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured
 from gpuferry.checking.gpu.survey import Survey
+from gpuferry.checking.mark import CONVERGE
 from gpuferry.driver.facts import upstream
 
 REBOOT = "reboot {server} when no work runs: the installed driver is not the loaded one"
@@ -27,8 +28,12 @@ def versions(survey: Survey) -> Judgement:
             "fail", "; ".join(filter(None, [told, mismatch])), _SAME, next_step=_next_step(survey)
         )
     if distinct == {""}:
-        return judge(False, "no driver is installed", _SAME)
-    return judge("" not in distinct, told, _SAME, f"nvidia-smi: {survey.smi.state}")
+        return Judgement("fail", "no driver is installed", _SAME, next_step=CONVERGE)
+    if survey.simulated and survey.nvml.system.hung:
+        return not_measured(f"{told}; {survey.nvml.system.hung} does not return", _SAME)
+    if "" in distinct:
+        return Judgement("fail", told, _SAME, next_step=CONVERGE)
+    return judge(True, told, _SAME)
 
 
 def answers(survey: Survey) -> Judgement:

@@ -18,7 +18,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ansible.module_utils import gpu_apt, gpu_facts, gpu_host  # type: ignore[import-not-found]
+from ansible.module_utils import gpu_apt, gpu_facts, gpu_host  # type: ignore[import-untyped]
 
 SMI, NVML = "nvidia-smi", "gpuferry-nvml"
 _LOG_LINES = 4000
