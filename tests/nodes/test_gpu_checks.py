@@ -124,77 +124,87 @@ def test_what_is_declared_otherwise_is_told(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "failing", "words", "severity"),
+    ("faults", "expected"),
     [
-        (Request("xid", gpu=0, code=13), "gpu.xid", "Xid 13 of 0000:01:00", "minor"),
-        (Request("xid", gpu=0, code=777), "gpu.xid", "not in the catalogue", "major"),
-        (Request("xid", gpu=1, code=119), "gpu.xid", "Xid 119 of 0000:02:00", "critical"),
-        (Request("ecc-uncorrected", gpu=0, count=2), "gpu.ecc", "GPU 0: 2 uncorrected", "critical"),
-        (Request("remap-pending", gpu=1), "gpu.remapped_rows", "GPU 1: a row waits", "major"),
-        (Request("throttle", gpu=0, reason="sw-thermal"), "gpu.clocks", "software", "major"),
-        (Request("throttle", gpu=0, reason="hw-thermal"), "gpu.clocks", "hardware", "major"),
-        (Request("throttle", gpu=0, reason="power-brake"), "gpu.clocks", "power brake", "major"),
-        (Request("throttle", gpu=0, reason="hw-slowdown"), "gpu.clocks", "slowdown", "major"),
-        (Request("memory-leak", gpu=0, count=2000), "gpu.memory", "2000 MiB in use by 0", "minor"),
-        (["pcie_width=8"], "gpu.pcie", "generation 4 x8, x16 is possible", "major"),
-        (["pcie_generation_max=3"], "gpu.pcie", "generation 3 x16", "minor"),
-        (["power_limit=50"], "gpu.power_limit", "GPU 1: 50 W, 72 W", "major"),
-        (["memory_total=12000"], "gpu.memory", "12000 MiB", "major"),
+        ([Request("ecc-uncorrected", gpu=0, count=2)],
+         {"gpu.ecc": ("critical", "GPU 0: 2 uncorrected")}),
+        ([Request("throttle", gpu=0, reason="power-brake"), ["pcie_generation_max=3"]],
+         {"gpu.clocks": ("major", "power brake"), "gpu.pcie": ("minor", "generation 3 x16")}),
+        ([Request("xid", gpu=0, code=13),
+          Request("throttle", gpu=1, reason="sw-thermal"),
+          Request("memory-leak", gpu=0, count=2000),
+          Request("remap-pending", gpu=1),
+          ["pcie_width=8", "power_limit=50"]],
+         {"gpu.xid": ("minor", "Xid 13 of 0000:01:00"),
+          "gpu.clocks": ("major", "software thermal"),
+          "gpu.memory": ("minor", "2000 MiB in use by 0"),
+          "gpu.remapped_rows": ("major", "GPU 1: a row waits"),
+          "gpu.pcie": ("major", "generation 4 x8, x16 is possible"),
+          "gpu.power_limit": ("major", "GPU 1: 50 W, 72 W")}),
+        ([Request("xid", gpu=0, code=777),
+          Request("throttle", gpu=0, reason="hw-thermal"),
+          ["memory_total=12000"]],
+         {"gpu.xid": ("major", "not in the catalogue"),
+          "gpu.clocks": ("major", "hardware thermal"),
+          "gpu.memory": ("major", "12000 MiB")}),
+        ([Request("remap-failed", gpu=1)],
+         {"gpu.xid": ("critical", "Xid 64 of 0000:02:00"),
+          "gpu.remapped_rows": ("critical", "could not be remapped")}),
     ],
+    ids=lambda value: ", ".join(value) if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_a_fault_fails_exactly_its_own_check(faulty, what, failing, words, severity) -> None:
-    verdicts = faulty(what)
-    assert of("fail", verdicts) == {failing}
+def test_faults_fail_exactly_their_own_checks(faulty, faults, expected) -> None:
+    verdicts = faulty(*faults)
+    assert of("fail", verdicts) == set(expected)
     assert of("not_measured", verdicts) == NEVER
-    assert words in verdicts[failing].measured
-    assert verdicts[failing].severity == severity
-    assert verdicts[failing].next_step
+    for name, (severity, words) in expected.items():
+        assert words in verdicts[name].measured
+        assert verdicts[name].severity == severity
+        assert verdicts[name].next_step
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
+def test_what_is_normal_fails_nothing(faulty) -> None:
+    verdicts = faulty(
         Request("xid", gpu=0, code=43),
         Request("ecc-corrected", gpu=0, count=5),
         Request("throttle", gpu=0, reason="power-cap"),
         Request("energy-reset", gpu=0),
         Request("wide-processes"),
-        Request("delay", function="nvmlDeviceGetName", milliseconds=500),
+        Request("delay", function="nvmlDeviceGetName", milliseconds=300),
         ["pcie_generation=1"],
-    ],
-    ids=str,
-)
-def test_what_is_normal_fails_nothing(faulty, what) -> None:
-    verdicts = faulty(what)
+    )
     assert of("fail", verdicts) == set(), verdicts
     assert of("not_measured", verdicts) == NEVER
+    assert "nothing to do: Xid 43" in verdicts["gpu.xid"].measured
 
 
 @pytest.mark.parametrize(
-    ("what", "failing", "unknown"),
+    ("faults", "failing", "unknown"),
     [
         (
-            Request("lost", gpu=1),
+            [Request("lost", gpu=1)],
             {"gpu.count", "gpu.xid", "nvidia_driver.answers"},
             PER_GPU | IN_CONTAINERS,
         ),
         (
-            Request("reset-required", gpu=0),
+            [Request("reset-required", gpu=0)],
             {"gpu.count", "nvidia_driver.answers"},
             PER_GPU | IN_CONTAINERS,
         ),
-        (Request("not-supported", function="nvmlDeviceGetTotalEccErrors"), set(), {"gpu.ecc"}),
         (
-            Request("absent", function="nvmlDeviceGetRemappedRows"),
+            [
+                Request("not-supported", function="nvmlDeviceGetEnforcedPowerLimit"),
+                Request("absent", function="nvmlDeviceGetRemappedRows"),
+                ["ecc_mode=0"],
+            ],
             set(),
-            {"gpu.remapped_rows"},
+            {"gpu.ecc", "gpu.remapped_rows", "gpu.power_limit"},
         ),
-        (["ecc_mode=0"], set(), {"gpu.ecc"}),
     ],
-    ids=str,
+    ids=["lost", "reset required", "readings absent"],
 )
-def test_what_cannot_be_asked_is_not_measured(faulty, what, failing, unknown) -> None:
-    verdicts = faulty(what)
+def test_what_cannot_be_asked_is_not_measured(faulty, faults, failing, unknown) -> None:
+    verdicts = faulty(*faults)
     assert of("fail", verdicts) == failing
     assert of("not_measured", verdicts) == NEVER | unknown
 
@@ -270,7 +280,7 @@ cp -p /var/lib/gpusim/driver /root/driver
 echo 550.90.07 12.4 > /var/lib/gpusim/driver
 """
 BACK = """
-mv /root/driver /var/lib/gpusim/driver
+mv /root/driver /var/lib/gpusim/driver || true
 docker rm -f job >/dev/null
 docker image rm job >/dev/null
 """

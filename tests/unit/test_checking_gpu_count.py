@@ -23,6 +23,20 @@ L4 = [gpu(0), gpu(1)]
         (survey(*L4, device="27b0"), ("L4", 2), "pass", "2 on PCI"),  # an id that no row knows
         (survey(), ("L4", 2), "fail", "0 on PCI, 0 answer NVML; NVML lists no GPU"),
         (survey(), None, "fail", "0 on PCI"),
+        (
+            survey(
+                gpu(0),
+                facts={
+                    "pci": [
+                        {"address": "0000:01:00.0", "device": "27b8", "driver": "nvidia"},
+                        {"address": "0000:02:00.0", "device": "27b8", "driver": "vfio-pci"},
+                    ]
+                },
+            ),
+            ("L4", 1),
+            "pass",
+            "1 on PCI",
+        ),
         (survey(*L4, facts={"simulated": True}), ("L4", 2), "pass", "(simulated GPUs)"),
     ],
 )

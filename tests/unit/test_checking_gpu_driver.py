@@ -45,6 +45,8 @@ def module(version, on_disk=VERSION):
             survey(system=NO_LIBRARY, facts={"module": module(""), "library": {}}, smi={}),
             "fail", "no driver is installed", "",
         ),
+        # Its version is not known then, which is not the same as absent.
+        (survey(gpu(), smi={"state": "hung"}), "pass", f"library {VERSION}", ""),
         # Simulated: what NVML reports stands for the module.
         (survey(gpu(), facts={"simulated": True, "module": {}}), "pass", "NVML reports 550", ""),
         (

@@ -52,14 +52,19 @@ def test_docker_before_25_is_not_blamed_for_having_no_cdi(version, way, status):
     assert in_container(found, way, trouble).status == status
 
 
-def specification(version=VERSION, names=("0", "1", "GPU-0", "GPU-1", "all"), uvm=511, **more):
+def specification(
+    version=VERSION,
+    names=("0", "1", "GPU-0", "GPU-1", "all"),
+    uvm=511,
+    devices_of="/dev/nvidia0",
+    **more,
+):
     uvm_node = {"path": "/dev/nvidia-uvm", **({"major": uvm} if uvm else {})}
     library = f"/usr/lib/x86_64-linux-gnu/libcuda.so.{version}"
     return {
         "kind": "nvidia.com/gpu",
         "devices": [
-            {"name": n, "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}
-            for n in names
+            {"name": n, "containerEdits": {"deviceNodes": [{"path": devices_of}]}} for n in names
         ],
         "containerEdits": {"deviceNodes": [uvm_node], "mounts": [{"hostPath": library}]},
         **more,
@@ -100,6 +105,8 @@ ONE = {"/etc/cdi/a.yaml": yaml.safe_dump(specification())}
         (with_specification(*TWO, devices="235 nvidia-uvm\n"), "fail", "the kernel gives 235"),
         (with_specification(*TWO, nodes={"/dev/nvidia0": 195}), "fail", "uvm does not exist"),
         (with_specification(), "not_measured", "nothing to compare with"),
+        (with_specification(gpu(0, mig_mode=[1, 1]), names=["0:0", "MIG-7"]), "pass", "fits"),
+        (with_specification(*TWO, devices_of="/dev/dri/card1"), "pass", "fits"),
     ],
 )  # fmt: skip
 def test_a_specification_is_about_the_driver_and_devices_of_now(found, status, words):

@@ -18,7 +18,7 @@ def count(survey: Survey, declared: ExpectedGpu | None) -> Judgement:
 
     Seven of eight GPUs went unnoticed where only one count was taken (leptonai/gpud#591).
     """
-    gpus, answering = survey.facts.gpus, survey.answering
+    gpus, answering = survey.on_pci, survey.answering
     word = f" ({SIMULATED}s)" if survey.simulated else ""
     wanted = f"{declared.count} x {declared.model} declared" if declared else "none declared"
     measured = f"{len(gpus)} on PCI, {len(answering)} answer NVML{word}"
@@ -64,7 +64,7 @@ def _other_models(survey: Survey, declared: ExpectedGpu) -> list[str]:
     names = {str(gpu.values["pci"]): str(gpu.values["name"]) for gpu in survey.answering}
     found = Counter(
         names.get(device.address.lower()) or _by_id(device)
-        for device in survey.facts.gpus
+        for device in survey.on_pci
         if model_differs(device, names.get(device.address.lower(), ""), declared.model)
     )
     return [f"{number} x {name} instead of {declared.model}" for name, number in found.items()]
@@ -87,16 +87,16 @@ def _silent(survey: Survey) -> list[str]:
 def _where(survey: Survey, gpu: Transcript) -> str:
     """The address of a GPU that does not tell it, where only one is left over."""
     known = {str(g.values["pci"]) for g in survey.nvml.gpus if "pci" in g.values}
-    left = [d.address for d in survey.facts.gpus if d.address.lower() not in known]
+    left = [d.address for d in survey.on_pci if d.address.lower() not in known]
     return f" ({left[0]})" if len(left) == 1 and "pci" not in gpu.values else ""
 
 
 def _unlisted(survey: Survey) -> list[str]:
     """GPUs on PCI that NVML does not list at all."""
-    if survey.no_nvml or len(survey.nvml.gpus) >= len(survey.facts.gpus):
+    if survey.no_nvml or len(survey.nvml.gpus) >= len(survey.on_pci):
         return []
     known = {str(gpu.values["pci"]) for gpu in survey.answering}
-    missing = [d for d in survey.facts.gpus if d.address.lower() not in known]
+    missing = [d for d in survey.on_pci if d.address.lower() not in known]
     return [f"{d.address} is not in NVML (driver: {d.driver or 'none'})" for d in missing]
 
 
@@ -104,7 +104,7 @@ def _shown(survey: Survey) -> str:
     names = {str(gpu.values["pci"]): str(gpu.values["name"]) for gpu in survey.answering}
     shown = [
         f"{device.address} {names.pop(device.address.lower(), _by_id(device))}"
-        for device in survey.facts.gpus
+        for device in survey.on_pci
     ]
     return ", ".join(
         [*shown, *(f"{address} {name}, not on PCI" for address, name in names.items())]

@@ -142,6 +142,11 @@ class Survey(_Part):
         return self.facts.simulated
 
     @property
+    def on_pci(self) -> list[PciDevice]:
+        """GPUs of this server's own; those that are bound to vfio-pci are for its guests."""
+        return [gpu for gpu in self.facts.gpus if gpu.driver != "vfio-pci"]
+
+    @property
     def answering(self) -> list[Transcript]:
         """GPUs that tell who they are."""
         return [gpu for gpu in self.nvml.gpus if {"uuid", "name", "pci"} <= gpu.values.keys()]

@@ -19,7 +19,8 @@ _PACKAGES = (
     "nvidia-container-toolkit-base",
 )  # fmt: skip
 _VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")
-_UUID = re.compile(r"UUID: ((?:GPU|MIG)-[0-9a-f-]+)")
+# Not the MIG devices, which stand below their GPU.
+_UUID = re.compile(r"UUID: (GPU-[0-9a-f-]+)")
 
 
 def in_container(survey: Survey, way: str, found: GpuContainer | None) -> Judgement:
@@ -108,15 +109,19 @@ def _driver_problems(survey: Survey, document: dict[str, Any]) -> list[str]:
 
 
 def _device_problems(survey: Survey, document: dict[str, Any]) -> list[str]:
-    """Devices are named by index, by UUID, or both, as nvidia-ctk was told."""
+    """Devices are named by index, by UUID, or both, as nvidia-ctk was told.
+
+    Of a GPU that is cut into MIG devices only those are in it.
+    """
+    cut = {g.values["uuid"] for g in survey.answering if g.values.get("mig_mode", [0])[0]}
     names = {str(device.get("name", "")) for device in document.get("devices") or []} - {"all"}
     uuids = {name for name in names if name.startswith("GPU-")}
     indices = {name for name in names if name.isdigit()}
-    problems = [f"{u} is not in it" for u in sorted(set(survey.uuids) - uuids) if uuids]
+    problems = [f"{u} is not in it" for u in sorted(set(survey.uuids) - uuids - cut) if uuids]
     if len(survey.answering) == len(survey.nvml.gpus):
         problems += [f"{u} is no longer there" for u in sorted(uuids - set(survey.uuids))]
     count = len(survey.nvml.gpus)
-    if not uuids and count and len(indices) != count:
+    if not uuids and not cut and count and len(indices) != count:
         problems.append(f"{len(indices)} GPUs in it, now {count}")
     return problems
 
@@ -128,7 +133,9 @@ def _number_problems(survey: Survey, document: dict[str, Any]) -> list[str]:
     uvm = registered.get("nvidia-uvm")
     problems = []
     for node in _edits(document, "deviceNodes"):
-        path = str(node.get("path", ""))
+        path = str(node.get("hostPath") or node.get("path", ""))
+        if not path.startswith("/dev/nvidia"):
+            continue
         there = survey.cdi.nodes.get(path)
         if there is None:
             problems.append(f"{path} does not exist")

@@ -65,7 +65,10 @@ def _parts(survey: Survey) -> dict[str, str]:
     facts = survey.facts
     reported = str(survey.nvml.system.values.get("driver_version", ""))
     first = {"NVML reports": reported} if survey.simulated else {"module": facts.module.version}
-    parts = {**first, "library": facts.library.version, "nvidia-smi": _smi_version(survey)}
+    parts = {**first, "library": facts.library.version}
+    smi = _smi_version(survey)
+    if smi or survey.smi.state == "absent":
+        parts["nvidia-smi"] = smi
     managers = [n for n in facts.packages if re.match(r"nvidia-fabric-?manager(-\d+)?$", n)]
     return parts | {name: upstream(facts.packages[name].version) for name in managers}
 

@@ -23,7 +23,8 @@ from ansible.module_utils import gpu_apt, gpu_facts, gpu_host  # type: ignore[im
 SMI, NVML = "nvidia-smi", "gpuferry-nvml"
 _LOG_LINES = 4000
 _FAULT = re.compile(r"NVRM|SXid|fallen off the bus")
-_DRIVER_FILE = re.compile(r"lib(?:nvidia-ml|cuda)\.so\.(\d{3}\.\d+(?:\.\d+)?)")
+# Not libcuda: CUDA images bring a newer one for compatibility.
+_DRIVER_FILE = re.compile(r"libnvidia-(?:ml|cfg|opencl)\.so\.(\d{3}\.\d+(?:\.\d+)?)")
 
 
 def run_program(source: str, argument: str, seconds: float) -> dict[str, Any]:
@@ -121,7 +122,9 @@ def facts(host: Any) -> dict[str, Any]:
 def modules(host: Any) -> dict[str, str]:
     """Version of the module for the running and the newest installed kernel; empty: none."""
     release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
-    installed = [path.rsplit("/", 1)[1] for path in host.list("/lib/modules/*")]
+    folders = [path.rsplit("/", 1)[1] for path in host.list("/lib/modules/*")]
+    # A removed kernel may leave its folder behind.
+    installed = [name for name in folders if host.exists(f"/boot/vmlinuz-{name}")] or folders
     newest = max(installed, key=lambda n: [int(x) for x in re.findall(r"\d+", n)], default=release)
     found = {}
     for kernel in (release, newest):
@@ -172,7 +175,7 @@ def cdi(host: Any) -> dict[str, Any]:
     paths = [p for folder in ("/etc/cdi", "/var/run/cdi") for p in host.list(f"{folder}/*")]
     texts = {path: host.read(path, 1_000_000) or "" for path in paths}
     nodes = {}
-    for path in glob.glob("/dev/nvidia*"):
+    for path in glob.glob("/dev/nvidia*") + glob.glob("/dev/nvidia*/*"):
         status = os.stat(path)
         if status.st_rdev:
             nodes[path] = os.major(status.st_rdev)
