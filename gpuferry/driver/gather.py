@@ -35,7 +35,8 @@ module.main(REQUEST)
 """
 
 
-def _sources() -> list[tuple[str, str]]:
+def module_sources() -> list[tuple[str, str]]:
+    """Names and texts of the gatherer's modules, in the order in which they are loaded."""
     folder = REPOSITORY / "playbooks" / "module_utils"
     return [(f"{_PACKAGE}.{n}", (folder / f"{n}.py").read_text("utf-8")) for n in _MODULES]
 
@@ -44,7 +45,7 @@ def _sources() -> list[tuple[str, str]]:
 def gatherer() -> types.ModuleType:
     """The gatherer, loaded as Ansible would."""
     importlib.import_module(_PACKAGE)
-    for name, source in _sources():
+    for name, source in module_sources():
         module = types.ModuleType(name)
         sys.modules[name] = module
         exec(compile(source, name, "exec"), module.__dict__)  # noqa: S102
@@ -53,7 +54,7 @@ def gatherer() -> types.ModuleType:
 
 def script(request: dict[str, Any]) -> str:
     """What is sent to a server's Python on stdin."""
-    return f"SOURCES = {_sources()!r}\nREQUEST = {json.dumps(request)!r}\n{_BOOTSTRAP}"
+    return f"SOURCES = {module_sources()!r}\nREQUEST = {json.dumps(request)!r}\n{_BOOTSTRAP}"
 
 
 def from_server(

@@ -139,6 +139,10 @@ def _run(command: Sequence[str], stdin: str = "", **environment: str) -> str:
     return done.stdout
 
 
+def _quietly(command: Sequence[str]) -> None:
+    _run(command)
+
+
 def no_change_converge(bench: Bench) -> list[Pair]:
     """Converge with nothing to change: the whole command, pyinfra, plain ansible-playbook."""
     options, entry, session = bench.deployed()
@@ -332,7 +336,7 @@ def baked(bench: Bench) -> list[Pair]:
     def up(*, baked: bool) -> float:
         declare(baked=baked)
         try:
-            return _seconds(lambda: _run([*_FERRY, "up", *options]))
+            return _seconds(lambda: _quietly([*_FERRY, "up", *options]))
         finally:
             _run([*_FERRY, "down", "--yes", *options])
 
