@@ -29,7 +29,7 @@ GPU_ROLES = [
     "freeze",
 ]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
-_GPU_DOCKER: dict[str, dict[str, Any]] = {
+GPU_DOCKER: dict[str, dict[str, Any]] = {
     "features": {"cdi": True},
     "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
 }
@@ -134,7 +134,7 @@ def _gpu(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:
 
 def _docker_options(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     options = dict(spec.docker.daemon_options)
-    for key, value in (_GPU_DOCKER if server.gpu else {}).items():
+    for key, value in (GPU_DOCKER if server.gpu else {}).items():
         own = options.get(key, {})
         options[key] = {**value, **own} if isinstance(own, dict) else own
     return options

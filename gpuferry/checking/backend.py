@@ -28,10 +28,14 @@ class PinnedBackend(BaseBackend):  # type: ignore[misc]  # testinfra has no type
         self.timeout_seconds = 20
 
     def run(self, command: str, *args: str, **kwargs: Any) -> CommandResult:
-        """Run a command with `%s` arguments; `stdin=` takes bytes."""
+        """Run a command with `%s` arguments; `stdin=` takes bytes.
+
+        `seconds=` stands in for the check's deadline where nothing else bounds the command.
+        """
+        seconds = kwargs.get("seconds") or self.timeout_seconds
         script = shlex.quote(self.quote(command, *args))
         # One second later than the check's own deadline, which gives the better message.
-        bounded = f"timeout -k 1 {self.timeout_seconds + 1} /bin/sh -c {script}"
+        bounded = f"timeout -k 1 {seconds + 1} /bin/sh -c {script}"
         if self.sudo:
             bounded = self.get_sudo_command(bounded, self.sudo_user)
         done = subprocess.run(

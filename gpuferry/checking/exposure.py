@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gpuferry.checking.expectations import Expectations
@@ -62,8 +63,10 @@ def look(
     ports = ports_to_probe(expectations, listeners)
     problems: dict[str, None] = {}
     evidence = [f"{len(ports)} TCP ports tried from {source}"]
-    for address in addresses:
-        answers = probe(address, ports)
+    # Silence costs the whole deadline, so all addresses are waited for at once.
+    with ThreadPoolExecutor(max(1, len(addresses))) as pool:
+        answered = list(pool.map(lambda address: probe(address, ports), addresses))
+    for address, answers in zip(addresses, answered, strict=True):
         if "no route" in answers.values():
             evidence.append(f"{address} not measured, no route from here")
             continue

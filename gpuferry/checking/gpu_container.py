@@ -24,17 +24,24 @@ WAYS = {
     "runtime": ["--runtime=nvidia", "-e", "NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=all"],
 }
 _PROGRAM = """
-import io, os, re, shutil, signal, subprocess, tarfile
+import concurrent.futures, io, os, re, shutil, signal, subprocess, tarfile
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 name = "gpuferry-check-" + os.urandom(6).hex()
 answer = {way: {"trouble": "", "output": ""} for way in payload}
-def docker(*words, data=None):
-    done = subprocess.run(["docker", *words], input=data, capture_output=True, timeout=25)
+def docker(*words, data=None, into=None):
+    done = subprocess.run(["docker", *words], input=data, capture_output=True, timeout=10)
+    if into is not None:
+        into["output"] = done.stdout.decode(errors="replace")
     if done.returncode:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         first = next((s for s in said if "rror" in s), (said or ["no output"])[0])
-        raise RuntimeError("docker %s: %s" % (words[0], first))
-    return done.stdout.decode(errors="replace")
+        raise RuntimeError("docker %s: exit code %d: %s" % (words[0], done.returncode, first))
+def list_in_container(way, options):
+    try:
+        docker("run", "--rm", "--name", f"{name}-{way}", "--label", "gpuferry.check=1",
+               "--network=none", *options, name, "nvidia-smi", "-L", into=answer[way])
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        answer[way]["trouble"] = str(error)
 def image():
     linked = subprocess.run(["ldd", "/usr/bin/nvidia-smi"], capture_output=True, text=True).stdout
     paths = re.findall(r"(/\\S+) \\(0x", linked)
@@ -53,13 +60,8 @@ try:
     if not shutil.which("docker"):
         raise RuntimeError("docker is not installed")
     docker("import", "-", name, data=image())
-    for way, options in payload.items():
-        try:
-            answer[way]["output"] = docker(
-                "run", "--rm", "--name", f"{name}-{way}", "--label", "gpuferry.check=1",
-                "--network=none", *options, name, "nvidia-smi", "-L")
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
-            answer[way]["trouble"] = str(error)
+    with concurrent.futures.ThreadPoolExecutor(len(payload)) as pool:
+        list(pool.map(list_in_container, payload, payload.values()))
 except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
     for way in answer:
         answer[way]["trouble"] = str(error)
@@ -73,5 +75,5 @@ finally:
 
 def list_gpus(node: Node) -> dict[str, GpuContainer]:
     """Run one container for each way to ask for GPUs, and remove them again."""
-    result: dict[str, GpuContainer] = node.python(_PROGRAM, WAYS)
+    result: dict[str, GpuContainer] = node.python(_PROGRAM, WAYS, 40)
     return result

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
+from gpuferry.checking.expectations import Expectations
 from gpuferry.verdict import Severity
 
 CONVERGE = "run: ./ferry converge {server}"
@@ -19,6 +21,7 @@ class CheckInfo:
     severity: Severity
     next_step: str
     deadline_seconds: int
+    applies: Callable[[Expectations], bool]
     promise: str
 
 
@@ -28,14 +31,20 @@ def check(
     severity: Severity = "major",
     next_step: str = CONVERGE,
     deadline_seconds: int = 20,
+    applies: Callable[[Expectations], bool] = lambda expectations: True,
 ) -> pytest.MarkDecorator:
     """Mark a function as the check `identity`, which answers within `deadline_seconds`.
 
+    It is left out where it does not apply to what a server is expected to be.
     `next_step` is shown when the check fails; `{server}` in it becomes the server's name. The first
     line of the function's docstring says what is expected, and stands in where a check breaks off.
     """
     return pytest.mark.check(
-        id=identity, severity=severity, next_step=next_step, deadline_seconds=deadline_seconds
+        id=identity,
+        severity=severity,
+        next_step=next_step,
+        deadline_seconds=deadline_seconds,
+        applies=applies,
     )
 
 

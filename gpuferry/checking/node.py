@@ -65,13 +65,17 @@ class Node:
         answers = self.python(_READ, commands)
         return {name: Reading(*answer) for name, answer in answers.items()}
 
-    def python(self, program: str, payload: object) -> Any:
+    def python(self, program: str, payload: object, seconds: int | None = None) -> Any:
         """Run a Python program on the server: it reads `payload` and leaves its `answer`.
 
-        The payload goes over stdin and may hold secrets; the program is visible in process lists.
+        `seconds` bounds it in the place of the check's deadline. The payload goes over stdin and
+        may hold secrets; the program is visible in process lists.
         """
         done = self._host.run(
-            "python3 -c %s", _FRAME.format(program=program), stdin=json.dumps(payload).encode()
+            "python3 -c %s",
+            _FRAME.format(program=program),
+            stdin=json.dumps(payload).encode(),
+            seconds=seconds,
         )
         if done.rc != 0:
             last = (done.stderr.strip() or "no output").splitlines()[-1]

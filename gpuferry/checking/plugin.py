@@ -102,9 +102,13 @@ class CheckPlugin:
             if info is None or info.id in known:
                 said = "has no @check" if info is None else f"repeats the id {info.id!r}"
                 self._fail("checks.collected", f"{item.name} {said}", item.nodeid)
-            else:
+            elif info.applies(self._job.expectations):
                 known.add(info.id)
-        items[:] = [i for i in items if (info := info_of(i)) and self._is_selected(info.id)]
+        items[:] = [
+            item
+            for item in items
+            if (info := info_of(item)) and info.id in known and self._is_selected(info.id)
+        ]
         if not items and not self._broken_files:
             wanted = ", ".join(self._job.select or []) or "all"
             roles = ", ".join(self._job.expectations.roles) or "none"
@@ -175,11 +179,11 @@ class CheckPlugin:
                 next_step=_DEFECT,
             )
         answer = recorder.answers[0]
-        next_step = "" if answer.status == "pass" else info.next_step
+        next_step = "" if answer.status == "pass" else answer.next_step or info.next_step
         return Verdict(
             id=info.id,
             server=self._job.target.name,
-            severity=info.severity,
+            severity=answer.severity or info.severity,
             status=answer.status,
             measured=answer.measured,
             expected=answer.expected or info.promise,

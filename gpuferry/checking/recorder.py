@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from gpuferry.verdict import Severity
+
+if TYPE_CHECKING:
+    from gpuferry.checking.gpu.judgement import Judgement
 
 
 @dataclass(frozen=True)
@@ -14,6 +19,8 @@ class Answer:
     measured: str
     expected: str
     evidence: str
+    severity: Severity | None = None
+    next_step: str = ""
 
 
 @dataclass
@@ -29,3 +36,7 @@ class Recorder:
     def not_measured(self, reason: str, *, expected: str = "") -> None:
         """Say that there was nothing to measure, or no way to; never good news."""
         self.answers.append(Answer("not_measured", reason, expected, ""))
+
+    def take(self, judgement: Judgement) -> None:
+        """Take over what a pure function judged."""
+        self.answers.append(Answer(**vars(judgement)))

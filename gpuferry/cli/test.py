@@ -20,8 +20,8 @@ def test(
         list[str] | None,
         typer.Argument(
             metavar="[SUITE]... [PYTEST-OPTION]...",
-            help="unit, conformance, nodes, e2e; all by default. From the first word that "
-            "starts with - on, everything goes to pytest.",
+            help="unit, gpusim, conformance, nodes, vm, e2e; all by default. From the first word "
+            "that starts with - on, everything goes to pytest.",
         ),
     ] = None,
 ) -> None:

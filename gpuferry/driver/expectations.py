@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from gpuferry.driver.rules import table
 
 # Words that make another model of the same number; a name that has one needs a row that has it too.
-_VARIANTS = {
+VARIANTS = {
     "ti", "super", "laptop", "mobile", "max", "d", "v2", "ada", "nvl", "pcie", "server",
     "workstation", "embedded",
 }  # fmt: skip
@@ -59,7 +59,7 @@ def by_name(name: str) -> Expectation | None:
     fitting = []
     for row in models():
         tokens = {token.lower() for token in row.tokens}
-        if tokens <= words and not (words & _VARIANTS) - tokens:
+        if tokens <= words and not (words & VARIANTS) - tokens:
             fitting.append((len(tokens), row))
     best = max((count for count, _ in fitting), default=0)
     rows = [row for count, row in fitting if count == best]

@@ -20,7 +20,8 @@ from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
 
-_MODULES = ("disturb", "freeze", "gpu_host", "gpu_apt", "gpu_facts", "gpu_use", "gpu_upgrade")
+_MODULES = ("gpu_host", "gpu_apt", "gpu_facts")
+_MORE = ("disturb", "freeze", "gpu_use", "gpu_upgrade")
 _PACKAGE = "ansible.module_utils"
 # apt's lists, dkms, docker and nvidia-smi, each at its own deadline, and a slow disk.
 _SECONDS = 180
@@ -36,16 +37,18 @@ sys.modules["ansible.module_utils." + ENTRY].main(REQUEST)
 """
 
 
-def _sources() -> list[tuple[str, str]]:
+def module_sources(*more: str) -> list[tuple[str, str]]:
+    """Names and texts of the gatherer's modules, in the order in which they are loaded."""
     folder = REPOSITORY / "playbooks" / "module_utils"
-    return [(f"{_PACKAGE}.{n}", (folder / f"{n}.py").read_text("utf-8")) for n in _MODULES]
+    names = (*_MODULES, *more)
+    return [(f"{_PACKAGE}.{n}", (folder / f"{n}.py").read_text("utf-8")) for n in names]
 
 
 @cache
 def _loaded() -> dict[str, types.ModuleType]:
     package = importlib.import_module(_PACKAGE)
     found = {}
-    for name, source in _sources():
+    for name, source in module_sources(*_MORE):
         module = found[name.rpartition(".")[2]] = sys.modules[name] = types.ModuleType(name)
         setattr(package, name.rpartition(".")[2], module)
         exec(compile(source, name, "exec"), module.__dict__)  # noqa: S102
@@ -59,7 +62,8 @@ def gatherer(name: str = "gpu_facts") -> types.ModuleType:
 
 def script(request: dict[str, Any], entry: str = "gpu_facts") -> str:
     """What is sent to a server's Python on stdin; `entry` is the file whose `main` is called."""
-    head = f"SOURCES = {_sources()!r}\nREQUEST = {json.dumps(request)!r}\nENTRY = {entry!r}\n"
+    sources = module_sources(*(() if entry in _MODULES else _MORE))
+    head = f"SOURCES = {sources!r}\nREQUEST = {json.dumps(request)!r}\nENTRY = {entry!r}\n"
     return head + _BOOTSTRAP
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -76,7 +76,7 @@ def needs_of(
     rows = {name: table("architectures")["architectures"][name] for name in by_architecture}
     ids = sorted({gpu.device for gpu in gpus})
     last = [row["last_branch"] for row in rows.values() if row["last_branch"]]
-    hgx = [row for row in table("devices")["hgx"] if set(row["ids"]) & set(ids)]
+    hgx = _hgx(ids)
     needs = Needs(
         devices=ids,
         architectures=[*sorted(by_architecture), *(["an unknown architecture"] if unknown else [])],
@@ -96,10 +96,21 @@ def needs_of(
     return needs
 
 
+def needs_fabric_manager(devices: Sequence[PciDevice]) -> bool:
+    """Whether these PCI devices have NVLinks that a fabric manager brings up."""
+    return bool(nvswitches(devices)) or bool(_hgx(d.device for d in devices if d.is_gpu))
+
+
 def nvswitches(devices: Sequence[PciDevice]) -> list[PciDevice]:
     """NVSwitches that are on PCI."""
     known = {row["id"] for row in table("devices")["nvswitches"]}
     return [d for d in devices if d.vendor == "10de" and d.device in known]
+
+
+def _hgx(ids: Iterable[str]) -> list[dict[str, Any]]:
+    """Boards whose switches are not on PCI."""
+    found = set(ids)
+    return [row for row in table("devices")["hgx"] if set(row["ids"]) & found]
 
 
 def _flavour(rows: dict[str, dict[str, str]]) -> Literal["required", "forbidden", "either"]:

@@ -48,6 +48,19 @@ def check_capacity(project: Project, spec: Spec) -> None:
     )
     if refusal:
         raise SpecError(f"{project.stack_file.name}: {refusal}")
+    _check_gpu_models(project, spec)
+
+
+def _check_gpu_models(project: Project, spec: Spec) -> None:
+    from gpuferry.simulation import profiles
+
+    for index, server in enumerate(spec.servers):
+        if server.gpu is not None:
+            try:
+                profiles.find(server.gpu.model)
+            except SpecError as error:
+                where = f"{project.stack_file.name}: gpuferry:servers[{index}].gpu.model"
+                raise SpecError(f"{where}: {error}") from None
 
 
 def _check_key_files(project: Project, spec: Spec) -> None:

@@ -197,8 +197,11 @@ def check(
     project: Project, names: list[str], *, only: list[str], junit: Path | None, as_json: bool
 ) -> None:
     """Verify servers; exits 1 when a check fails."""
+    from gpuferry.checking.known import known_checks, refuse_unknown
+    from gpuferry.checking.run import CHECKS_DIRECTORY
     from gpuferry.verify import verify
 
+    refuse_unknown(only, known_checks(CHECKS_DIRECTORY))
     if junit is not None and not junit.resolve().parent.is_dir():
         raise SpecError(f"--junit {junit}: there is no folder {junit.resolve().parent}.")
     entries = deployed(project, names)

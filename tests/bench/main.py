@@ -88,9 +88,10 @@ def _figure(pair: measures.Pair) -> Figure:
     ratios = [a / b for a, b in zip(pair.ours, pair.peers, strict=False)]
     ratio = statistics.median(ratios) if same else ours / peers
     met, aim = None, "none"
-    if pair.at_most is not None:
-        met = ratio <= pair.at_most and (pair.seconds is None or ours <= pair.seconds)
-        aim = f"<= {pair.at_most:g} x" + (f", <= {pair.seconds:g} s" if pair.seconds else "")
+    if pair.at_most is not None or pair.seconds is not None:
+        met = ratio <= (pair.at_most or ratio) and ours <= (pair.seconds or ours)
+        parts = [f"<= {pair.at_most:g} x"] if pair.at_most else []
+        aim = ", ".join(parts + ([f"<= {pair.seconds:g} s"] if pair.seconds else []))
     return Figure(
         pair.name,
         round(ours, 3),

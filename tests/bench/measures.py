@@ -28,6 +28,7 @@ from tests.bench import state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
+SERVER = {"name": "gpu-1", "gpu": {"model": "L4", "count": 2}}
 _FERRY = [str(REPOSITORY / "ferry")]
 
 
@@ -39,7 +40,7 @@ class Pair:
     ours: Sequence[float]
     peer: str
     peers: Sequence[float]
-    at_most: float | None
+    at_most: float | None = None
     seconds: float | None = None
 
 
@@ -85,7 +86,7 @@ class Bench:
         options = ["--stack", project.stack, "-C", str(project.directory)]
         if not self._deployed:
             config = {
-                "gpuferry:servers": [{"name": "gpu-1", "cpus": 1, "memory_gib": 1}],
+                "gpuferry:servers": [{**SERVER, "cpus": 1, "memory_gib": 1}],
                 "gpuferry:object_stores": [{"name": "datasets"}],
             }
             project.stack_file.write_text(yaml.safe_dump({"config": config}))
@@ -138,13 +139,17 @@ def _run(command: Sequence[str], stdin: str = "", **environment: str) -> str:
     return done.stdout
 
 
+def _quietly(command: Sequence[str]) -> None:
+    _run(command)
+
+
 def no_change_converge(bench: Bench) -> list[Pair]:
     """Converge with nothing to change: the whole command, pyinfra, plain ansible-playbook."""
     options, entry, session = bench.deployed()
     node = Node(entry.server, session, {})
     folder = bench.folder / "state"
     folder.mkdir()
-    declared = state.read(node, folder)
+    declared = state.read(node, folder, entry.variables["ferry_roles"])
     hosts = folder / "hosts.py"
     known_hosts = folder / "known_hosts"
     known_hosts.write_text(f"{node.server.address} {node.server.host_key}\n")
@@ -221,7 +226,7 @@ def no_change_up(bench: Bench) -> list[Pair]:
     engine = find.ensure(_silent)
     options, _, _ = bench.deployed()
     ours = bench.project
-    empty = _project(bench.folder / "empty", ".")
+    empty = _project(bench.folder / "empty", ".", 9)
     (empty.directory / "__main__.py").write_text('"""Declares nothing."""\n')
     empty.stack_file.write_text("config: {}\n")
     environment = find.environment(engine, empty)
@@ -254,7 +259,7 @@ def no_change_up(bench: Bench) -> list[Pair]:
     ]
 
 
-def _project(folder: Path, main: str) -> Project:
+def _project(folder: Path, main: str, number: int = 8) -> Project:
     folder.mkdir()
     program = {
         "name": folder.name if main == "." else "gpuferry",
@@ -262,7 +267,7 @@ def _project(folder: Path, main: str) -> Project:
         "main": main,
     }
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump(program))
-    return Project(folder, f"b{os.getpid()}-{'9' if main == '.' else '8'}")
+    return Project(folder, f"b{os.getpid()}-{number}")
 
 
 # A process of its own, as a person's is: what it takes to start is part of the wall time.
@@ -303,9 +308,51 @@ def scale(bench: Bench) -> list[Pair]:
     ]
 
 
+def checks(bench: Bench) -> list[Pair]:
+    """All checks of one server, against one login on it."""
+    options, entry, session = bench.deployed()
+
+    def ours() -> None:
+        answer = json.loads(_run([*_FERRY, "check", "--json", *options]))
+        assert answer["ok"], answer
+
+    def login() -> None:
+        _run(["ssh", "-F", str(session.config_path), entry.server.name, "true"])
+
+    seconds = bench.in_turn(ours, login)
+    return [Pair("ferry check, one server", seconds[0], "ssh true", seconds[1], None, 5.0)]
+
+
+def baked(bench: Bench) -> list[Pair]:
+    """`ferry up` of a new stack: from the baked image against the bare one."""
+    project = _project(bench.folder / "baked", str(REPOSITORY / "infra"), 7)
+    options = ["--stack", project.stack, "-C", str(project.directory)]
+
+    def declare(*, baked: bool) -> None:
+        servers = [{**SERVER, "baked": baked}]
+        config = {"gpuferry:servers": servers, "gpuferry:object_stores": [{"name": "datasets"}]}
+        project.stack_file.write_text(yaml.safe_dump({"config": config}))
+
+    def up(*, baked: bool) -> float:
+        declare(baked=baked)
+        try:
+            return _seconds(lambda: _quietly([*_FERRY, "up", *options]))
+        finally:
+            _run([*_FERRY, "down", "--yes", *options])
+
+    declare(baked=True)
+    _run([*_FERRY, "image", "build", "node", *options])
+    runs = range(min(bench.runs, 3))
+    series = [(up(baked=True), up(baked=False)) for _ in runs]
+    ours, bare = ([pair[side] for pair in series] for side in (0, 1))
+    return [Pair("ferry up from the baked image", ours, "from the bare image", bare, 0.2, 20.0)]
+
+
 MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "converge": no_change_converge,
     "first-converge": first_converge,
     "up": no_change_up,
     "scale": scale,
+    "checks": checks,
+    "baked": baked,
 }

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +38,15 @@ class State:
     units: list[str]
 
 
-def read(node: Node, folder: Path) -> State:
+# What roles look at without making it: no peer declares the kernel's files.
+_NOT_MADE = ("/proc/", "/sys/", "/var/lib/gpusim/root/")
+
+
+def read(node: Node, folder: Path, roles: Sequence[str] = ROLES) -> State:
     """Fetch what the roles own from a converged node."""
-    owned = [owns(role) for role in ROLES]
-    patterns = json.dumps([pattern for o in owned for pattern in o.files])
+    owned = [owns(role) for role in roles]
+    found = [p for o in owned for p in o.files if not p.startswith(_NOT_MADE)]
+    patterns = json.dumps(found)
     listed = node.run(f"python3 - '{patterns}' <<'END'\n{_LIST}\nEND\n")
     files = [json.loads(line) for line in listed.splitlines()]
     for index, file in enumerate(files):

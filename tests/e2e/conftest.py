@@ -46,8 +46,9 @@ class Stack:
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of one call."""
-        verb, *rest = arguments
-        return [str(REPOSITORY / "ferry"), verb, "--stack", self.name, *rest]
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        own = [*arguments[:end], "--stack", self.name]
+        return [str(REPOSITORY / "ferry"), *own, *arguments[end:]]
 
     def ferry(
         self, *arguments: str, code: int = 0, seconds: int = _SECONDS

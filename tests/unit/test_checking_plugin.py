@@ -140,6 +140,21 @@ def test_checks_are_selected_by_id_or_concern(run, select):
     assert list(run(select=[select], base=a_check("verdict.not_measured('x')"))) == ["base.it"]
 
 
+@pytest.mark.parametrize(("applies", "given"), [("True", ["base.it"]), ("False", [])])
+def test_a_check_that_does_not_apply_is_left_out(run, applies, given):
+    option = f", applies=lambda expectations: expectations.hostname == 'gpu-1' and {applies}"
+    verdicts = run(base=a_check("verdict.not_measured('x')", options=option))
+    assert [name for name in verdicts if name != "checks.collected"] == given
+    assert ("checks.collected" in verdicts) is not bool(given)
+
+
+def test_a_judgement_may_weigh_more_or_less_than_its_check(run):
+    body = "verdict.take(Judgement('fail', '1', '0', severity='minor', next_step='wait for it'))"
+    header = "from gpuferry.checking.gpu.judgement import Judgement\n"
+    verdict = run(base=header + textwrap.dedent(a_check(body)))["base.it"]
+    assert (verdict.severity, verdict.next_step) == ("minor", "wait for it")
+
+
 def test_a_file_that_cannot_be_loaded_fails_and_stops_no_other(run):
     verdicts = run(
         roles=["base", "docker"], docker="import nowhere", base=a_check("verdict.not_measured('x')")

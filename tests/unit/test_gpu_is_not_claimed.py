@@ -1,4 +1,4 @@
-"""A declared GPU is reported as not measured, and never as fine."""
+"""GPU checks run where a GPU is declared, and nowhere else."""
 
 from __future__ import annotations
 

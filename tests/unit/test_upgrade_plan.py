@@ -59,9 +59,9 @@ def decide(
     return plan_upgrade(seen, members, members, Wish(**wish), to)
 
 
-BOTH = {name: (NEW,) for name in DRIVER}
+BOTH = dict.fromkeys(DRIVER, (NEW,))
 ALL = {**BOTH, "docker.io": ("27.0",), "containerd": ("1.8",)}
-OTHER = {name: ("580.95.05-1", NEW) for name in DRIVER}
+OTHER = dict.fromkeys(DRIVER, ("580.95.05-1", NEW))
 
 
 @pytest.mark.parametrize(

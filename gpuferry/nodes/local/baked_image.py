@@ -7,6 +7,8 @@ import hashlib
 from gpuferry.content import roles_digest
 from gpuferry.nodes.local.docker import inspect
 
+NAME = "gpuferry/node-baked"
+
 
 def reference(bare: str, key: str) -> str:
     """The tag of the baked image for a bare image and a server's variables, built or not.
@@ -14,7 +16,7 @@ def reference(bare: str, key: str) -> str:
     Another version of the roles, of the bare image or of the variables is another image.
     """
     digest = hashlib.sha256(f"{bare} {roles_digest()} {key}".encode()).hexdigest()[:12]
-    return f"gpuferry/node-baked:{digest}"
+    return f"{NAME}:{digest}"
 
 
 def find(bare: str, key: str) -> str | None:

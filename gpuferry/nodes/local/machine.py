@@ -202,6 +202,7 @@ def _outputs(args: MachineArgs, name: str, facts: dict[str, str]) -> dict[str, A
             "provider": "local",
             "kind": args.kind,
             "image": args.image,
+            "baked": "yes" if found["Config"]["Image"].startswith(baked_image.NAME) else "no",
             "address6": args.address6,
             "cpus": f"{args.cpus:g}",
             "memory_gib": f"{args.memory_gib:g}",

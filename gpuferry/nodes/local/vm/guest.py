@@ -56,12 +56,18 @@ def files() -> dict[str, str]:
 
 
 def network_files(
-    name: str, mac: str, addresses: list[str], gateways: list[str], nameservers: list[str]
+    name: str,
+    mac: str,
+    addresses: list[str],
+    gateways: list[str],
+    nameservers: list[str],
+    clock: str,
 ) -> list[ContainerFile]:
-    """Host name, static addresses (with prefix length) and resolver of one server."""
+    """Host name, static addresses (with prefix length), resolver and time server of one server."""
     lines = ["[Match]", f"MACAddress={mac}", "Type=ether", "", "[Network]", "IPv6AcceptRA=no"]
     lines += [f"Address={address}" for address in addresses]
     lines += [f"Gateway={gateway}" for gateway in gateways]
+    lines += [f"NTP={clock}", "", "[Route]", f"Destination={clock}/32", "Scope=link"]
     hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
     hosts += [f"{address.split('/')[0]} {name}" for address in addresses]
     resolver = "".join(f"nameserver {address}\n" for address in nameservers)

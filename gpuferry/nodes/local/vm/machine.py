@@ -49,6 +49,12 @@ def mac(address4: str) -> str:
     return "02:42:" + ":".join(f"{byte:02x}" for byte in ipaddress.ip_address(address4).packed)
 
 
+def clock_address(address4: str) -> str:
+    """Where the guest finds its time server: link-local (RFC 3927), different for each server."""
+    third, fourth = ipaddress.ip_address(address4).packed[2:]
+    return f"169.254.{third}.{fourth}"
+
+
 def first_boot_files(args: MachineArgs, identity: list[ContainerFile]) -> list[ContainerFile]:
     """The supervisor, and the seed disk with `identity` (keys) and the network's settings."""
     subnets = [ipaddress.ip_network(subnet) for subnet in (args.subnet4, args.subnet6)]
@@ -61,6 +67,7 @@ def first_boot_files(args: MachineArgs, identity: list[ContainerFile]) -> list[C
         ],
         [str(subnet[1]) for subnet in subnets],
         host.nameservers(),
+        clock_address(args.address4),
     )
     scripts = [
         ContainerFile(f"opt/vm/{path.name}", path.read_text(), 0o755)
@@ -83,6 +90,8 @@ def configuration(args: MachineArgs, accelerator: str) -> dict[str, Any]:
         "extra_disks": args.extra_disks,
         "accelerator": accelerator,
         "mac": mac(args.address4),
+        "address": args.address4,
+        "clock": clock_address(args.address4),
         "stop_seconds": STOP_SECONDS,
     }
 

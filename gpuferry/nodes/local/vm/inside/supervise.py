@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from . import qemu
+from . import clock, qemu
 
 CONFIG = Path("/etc/vm/config.json")
 RUNNING = Path("/run/vm/running.json")
@@ -50,7 +50,7 @@ def join_network(mac: str) -> list[str]:
     # Not the guest's, which it may have been; the first byte says "locally administered".
     ip("link", "set", "eth0", "address", "fe" + mac[2:])
     for name in ("eth0", "guest", "bridge"):
-        # None of them is to have an address: nothing in this container talks to the network.
+        # None of them makes itself an address: this container is not on the network, its guest is.
         ip("link", "set", name, "mtu", mtu, "addrgenmode", "none")
         if name != "bridge":
             ip("link", "set", name, "master", "bridge")
@@ -59,6 +59,13 @@ def join_network(mac: str) -> list[str]:
     if mtu != "1500":
         device += f",host_mtu={mtu}"
     return ["-netdev", "tap,id=net,ifname=guest,script=no,downscript=no", "-device", device]
+
+
+def offer_time(guest_address: str, address: str) -> None:
+    """Let the guest ask this container, at a link-local address, what time it is."""
+    ip("address", "add", f"{address}/32", "dev", "bridge")
+    ip("route", "add", f"{guest_address}/32", "dev", "bridge", "src", address)
+    clock.serve(address)
 
 
 def disks(config: dict[str, Any]) -> list[dict[str, Any]]:
@@ -139,7 +146,9 @@ def main() -> int:
     if config["accelerator"] == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
         config["accelerator"] = "tcg"
     prepare(config)
-    process = subprocess.Popen(qemu.command(config, disks(config), join_network(config["mac"])))
+    network = join_network(config["mac"])
+    offer_time(config["address"], config["clock"])
+    process = subprocess.Popen(qemu.command(config, disks(config), network))
     draft = RUNNING.with_suffix(".new")
     draft.write_text(json.dumps(config))
     draft.replace(RUNNING)

@@ -1,0 +1,1 @@
+"""Judging GPUs: one survey of the server, then pure functions over it."""

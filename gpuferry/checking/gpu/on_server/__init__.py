@@ -1,0 +1,1 @@
+"""Programs that are sent to a server and never installed there."""

@@ -1,0 +1,102 @@
+"""A stack with simulated GPUs from its baked image: plan, checks, faults, freeze."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from .conftest import NewStack, Stack
+
+SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
+GPUS = {"model": "L4", "count": 2}
+
+
+@pytest.fixture(scope="module")
+def stack(new_stack: NewStack) -> Iterator[Stack]:
+    """A stack that is up, from an image baked for it; the image is removed afterwards."""
+    stack = new_stack()
+    stack.declare(servers=[{**SERVER, "gpu": GPUS}])
+    (image,) = stack.json("image", "build", "node")["images"]
+    try:
+        stack.ferry("up")
+        yield stack
+    finally:
+        stack.ferry("down", "--yes")
+        subprocess.run(["docker", "image", "rm", image["image"]], check=True, capture_output=True)
+
+
+def _verdicts(stack: Stack, *only: str, code: int = 0) -> dict[str, str]:
+    options = [word for name in only for word in ("--only", name)]
+    found = stack.json("check", *options, code=code)["verdicts"]
+    return {v["id"]: v["status"] for v in found}
+
+
+def test_the_server_started_from_the_baked_image(stack: Stack) -> None:
+    facts = stack.json("up")["servers"]["gpu-1"]["provider_facts"]
+    assert facts["baked"] == "yes"
+
+
+def test_baking_again_finds_the_image(stack: Stack) -> None:
+    (image,) = stack.json("image", "build", "node")["images"]
+    assert image["seconds"] == 0
+
+
+def test_the_real_nvidia_smi_lists_the_simulated_gpus(stack: Stack) -> None:
+    said = stack.ferry("ssh", "gpu-1", "--", "nvidia-smi -L").stdout
+    assert said.count("NVIDIA L4 (simulated)") == 2
+
+
+def test_nothing_is_left_to_do_or_failed(stack: Stack) -> None:
+    assert set(stack.json("up")["changes"]) == {"same"}
+    (server,) = stack.json("converge", "--full")["servers"]
+    assert (server["changed"], len(server["played"])) == (0, 9), server
+    assert "fail" not in _verdicts(stack).values()
+
+
+def test_every_gpu_verdict_that_passes_says_simulated(stack: Stack) -> None:
+    found = stack.json("check", "--only", "gpu")["verdicts"]
+    passed = [v for v in found if v["status"] == "pass" and v["id"].startswith("gpu.")]
+    assert passed
+    assert all("simulated" in v["measured"] for v in passed), passed
+
+
+def test_the_plan_says_user_space_only(stack: Stack) -> None:
+    answer = stack.json("plan", "driver", "gpu-1")
+    assert (answer["plan"]["action"], answer["plan"]["source"]) == ("user_space", "simulated")
+
+
+def test_a_fault_fails_the_check_and_clearing_it_heals(stack: Stack) -> None:
+    stack.ferry("sim", "gpu-1", "fault", "xid", "--gpu", "0", "--code", "79")
+    assert _verdicts(stack, "gpu", code=1)["gpu.xid"] == "fail"
+    stack.ferry("sim", "gpu-1", "clear")
+    assert _verdicts(stack, "gpu")["gpu.xid"] == "pass"
+
+
+def test_a_rebuild_keeps_the_gpus(stack: Stack) -> None:
+    stack.ferry("rebuild", "gpu-1")
+    said = stack.ferry("ssh", "gpu-1", "--", "nvidia-smi -L").stdout
+    assert said.count("(simulated)") == 2
+
+
+def test_other_gpus_are_another_machine(stack: Stack) -> None:
+    stack.declare(servers=[{**SERVER, "gpu": {"model": "T4", "count": 1}, "baked": False}])
+    stack.ferry("up")
+    said = stack.ferry("ssh", "gpu-1", "--", "nvidia-smi -L").stdout
+    assert said.count("Tesla T4 (simulated)") == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ({"model": "L40", "count": 1}, "cannot be simulated"),
+        ({"model": "L4", "count": 0}, "greater than or equal to 1"),
+        ({"model": "L4", "count": 17}, "less than or equal to 16"),
+    ],
+)
+def test_gpus_that_cannot_be_had_are_refused(
+    stack: Stack, gpu: dict[str, object], said: str
+) -> None:
+    stack.declare(servers=[{**SERVER, "gpu": gpu}])
+    assert said in stack.ferry("up", code=2).stderr
