@@ -154,6 +154,7 @@ def test_a_package_that_cannot_be_configured_is_taken_back(
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}
 
 
+LEAF = {"libnvidia-leaf": "Version: 1\n"}
 KERNEL = {"linux-image-9.99.0-gpu": "Version: 1\n"}
 
 
@@ -162,7 +163,7 @@ KERNEL = {"linux-image-9.99.0-gpu": "Version: 1\n"}
     [
         ({"Depends": "linux-image-9.99.0-gpu"}, KERNEL, "pulls_kernel"),
         ({"Conflicts": "nvidia-container-toolkit"}, {}, "removes_runtime"),
-        ({"Conflicts": "nvidia-installer-cleanup"}, {}, "removes_driver"),
+        ({"Conflicts": "libnvidia-leaf"}, LEAF, "removes_driver"),
         ({"Depends": "nowhere-to-be-had"}, {}, "apt_cannot"),
     ],
 )
@@ -170,7 +171,11 @@ def test_a_set_that_would_do_more_is_refused(
     node: Node, before: dict[str, str], fields: dict[str, str], others: dict[str, str], reason: str
 ) -> None:
     newer_driver.offer(node, newer(before, 3), {"nvidia-smi": {"fields": fields}}, others)
+    if others is LEAF:
+        node.run("apt-get -q update; apt-get -q -y install libnvidia-leaf", 300)
     outcome = upgrade(node)
+    if others is LEAF:
+        node.run("apt-get -q -y purge libnvidia-leaf")
     assert outcome.result == "refused"
     assert outcome.plan is not None
     assert outcome.plan.refusal is not None
@@ -222,24 +227,26 @@ def test_an_interrupted_upgrade_is_told_and_finished_by_the_next(
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}
 
 
+def test_an_older_version_is_a_target_like_any_other(node: Node, before: dict[str, str]) -> None:
+    newer_driver.withdraw(node)
+    outcome = upgrade(node, to=before["nvidia-smi"].rsplit("-", 1)[0])
+    assert outcome.result == "upgraded", outcome.message
+    assert versions(node, *newer_driver.PACKAGES) == before
+
+
 def test_an_interrupted_upgrade_can_be_undone(node: Node, before: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="no unfinished upgrade"):
         upgrade(node, rollback=True)
-    newer_driver.withdraw(node)
-    node.run("rm -rf /root/driver-packages")
-    back_to_the_distribution(node, before)
     kill_in_the_middle(node, before)
-    newer_driver.withdraw(node)
-    outcome = upgrade(node, rollback=True)
+    # Not even the sources have anything any more: the way back is on the server.
+    node.run("mv /etc/apt/sources.list /root; mv /etc/apt/sources.list.d /root; apt-get -q update")
+    try:
+        outcome = upgrade(node, rollback=True)
+    finally:
+        node.run("mv /root/sources.list /root/sources.list.d /etc/apt; apt-get -q update", 300)
     assert outcome.result == "rolled_back", outcome.message
     assert versions(node, *newer_driver.PACKAGES) == before
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}
-
-
-def back_to_the_distribution(node: Node, before: dict[str, str]) -> None:
-    outcome = upgrade(node, to=before["nvidia-smi"].split("-")[0])
-    assert outcome.result == "upgraded", outcome.message
-    assert versions(node, *newer_driver.PACKAGES) == before
 
 
 def test_what_was_moved_by_hand_is_accepted_once_its_checks_pass(
