@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured
+from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured, number_of
 from gpuferry.checking.gpu.survey import Survey
 from gpuferry.checking.gpu_container import GpuContainer
 
@@ -42,7 +42,7 @@ def in_container(survey: Survey, way: str, found: GpuContainer | None) -> Judgem
     if problems or not listed:
         told = "; ".join(problems) if listed else "no GPU in the container"
         return judge(False, told, expected, found["trouble"] or found["output"])
-    told = f"{len(listed)} GPUs, the same UUIDs"
+    told = f"{number_of(len(listed), 'GPU')}, the same by UUID"
     if len(listed) < len(survey.nvml.gpus):
         return not_measured(f"{told}; not all GPUs of the server answer", expected)
     return judge(True, told, expected, ", ".join(listed))
