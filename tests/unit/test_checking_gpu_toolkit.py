@@ -26,6 +26,7 @@ def listed(*indices):
         (survey(gpu(0)), "device", (listed(0, 1), ""), "fail", "only in the container: GPU-1"),
         (survey(*TWO), "runtime", ("", "docker run: unknown runtime"), "fail", "no GPU in the"),
         (survey(gpu(0), lost()), "device", (listed(0), "exit 15"), "not_measured", "not all GPUs"),
+        (survey(*TWO), "runtime", (listed(0, 1), "exit code 9"), "fail", "but exit code 9"),
         (survey(), "device", ("", "no devices"), "not_measured", "NVML lists no GPU"),
         (survey(*TWO), "device", None, "not_measured", "hangs on the server itself"),
     ],

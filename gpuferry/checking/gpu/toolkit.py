@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -45,6 +46,8 @@ def in_container(survey: Survey, way: str, found: GpuContainer | None) -> Judgem
     told = f"{number_of(len(listed), 'GPU')}, the same by UUID"
     if len(listed) < len(survey.nvml.gpus):
         return not_measured(f"{told}; not all GPUs of the server answer", expected)
+    if found["trouble"]:
+        return judge(False, f"{told}, but {found['trouble']}", expected)
     return judge(True, told, expected, ", ".join(listed))
 
 
@@ -86,8 +89,8 @@ def _specifications(survey: Survey) -> dict[str, dict[str, Any]]:
         if not path.endswith((".json", ".yaml", ".yml")):
             continue
         try:
-            document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-        except yaml.YAMLError:
+            document = json.loads(text) if path.endswith(".json") else yaml.safe_load(text)
+        except (ValueError, yaml.YAMLError):
             continue
         if isinstance(document, dict) and document.get("kind") == "nvidia.com/gpu":
             found[path] = document
