@@ -213,7 +213,7 @@ def test_a_lost_gpu_is_named_and_hides_no_other(faulty) -> None:
     verdicts = faulty(Request("lost", gpu=1), Request("ecc-uncorrected", gpu=0, count=1))
     assert "GPU 1 (0000:02:00.0)" in verdicts["gpu.count"].measured
     assert "GPU is lost" in verdicts["gpu.count"].measured
-    assert verdicts["gpu.ecc"].measured == "GPU 0: 1 uncorrected memory errors"
+    assert verdicts["gpu.ecc"].measured == "GPU 0: 1 uncorrected memory error"
     assert "exit code 15" in verdicts["nvidia_driver.answers"].measured
 
 
