@@ -13,6 +13,7 @@ from gpuferry.cli import (
     converge,
     doctor,
     down,
+    driver,
     env,
     image,
     lint,
@@ -37,8 +38,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, plan, resize, rebuild, image, sim, doctor,
-    env, test, lint, bench,
+    up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, image, sim,
+    doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

@@ -26,11 +26,20 @@ def converge(
         bool,
         typer.Option("--check", help="Change nothing; exit 3 when something would change."),
     ] = False,
+    disturb: Annotated[
+        bool,
+        typer.Option("--disturb", help="Change what has to be changed also while GPUs are in use."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Bring servers back to what the last `up` deployed."""
     from gpuferry.operate import servers
 
     servers.converge(
-        project(directory, stack), names or [], full=full, check_only=check, as_json=json
+        project(directory, stack),
+        names or [],
+        full=full,
+        check_only=check,
+        disturb=disturb,
+        as_json=json,
     )

@@ -29,6 +29,7 @@ class PlayResult:
         self.stats: dict[str, dict[str, int]] = {}
         self.changed_tasks: dict[str, list[str]] = {}
         self.failures: dict[str, str] = {}
+        self.disturbs: dict[str, list[str]] = {}
 
     def changed(self, server: str) -> int:
         """Number of tasks that changed something on a server."""
@@ -146,8 +147,11 @@ def _on_event(event: dict[str, Any], result: PlayResult, say: Callable[[str], No
         # Ansible's own first task of every role says nothing to a person.
         if "Validating arguments" not in label:
             say(label or "starting")
-    elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
-        result.changed_tasks.setdefault(host, []).append(label)
+    elif kind == "runner_on_ok":
+        if data.get("res", {}).get("changed"):
+            result.changed_tasks.setdefault(host, []).append(label)
+        for said in data.get("res", {}).get("disturbs") or []:
+            result.disturbs.setdefault(host, []).append(f"{label}: {said}")
     elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
         result.failures[host] = f"{label}: {_message(data.get('res', {}))}"
     elif kind == "playbook_on_stats":

@@ -31,6 +31,7 @@ class Converged:
     skipped: list[str] = field(default_factory=list)
     reasons: dict[str, list[str]] = field(default_factory=dict)
     changed_tasks: list[str] = field(default_factory=list)
+    disturbs: list[str] = field(default_factory=list)
 
 
 def converge(
@@ -39,12 +40,14 @@ def converge(
     playbook: str = "site.yml",
     full: bool = False,
     check_only: bool = False,
+    disturb: bool = False,
     say: Say,
 ) -> list[Converged]:
     """Bring servers to their declared state; roles whose proof holds are not played.
 
     `full` plays all roles whatever the proofs say. `check_only` changes nothing and reports what
-    would change.
+    would change, and what that would interrupt. `disturb` lets the run interrupt GPU work; without
+    it, and without the stack file's leave, a change that would do so is refused.
 
     Raises:
         StepFailed: a server could not be brought to its state; the message names it and the task.
@@ -68,7 +71,11 @@ def converge(
                 playbook,
                 [entry.server for entry in playing],
                 {
-                    e.server.name: {**e.variables, "ferry_roles": todo[e.server.name]}
+                    e.server.name: {
+                        **e.variables,
+                        "ferry_roles": todo[e.server.name],
+                        **({"ferry_disturb": True} if disturb else {}),
+                    }
                     for e in playing
                 },
                 session,
@@ -87,6 +94,7 @@ def converge(
             skipped=[role for role in _roles(entry) if role not in todo[name]],
             reasons=findings[name].broken,
             changed_tasks=result.changed_tasks.get(name, []),
+            disturbs=result.disturbs.get(name, []),
         )
         for name, entry in by_name.items()
     ]

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpuferry.driver.shared import shared
+
 Answer = Literal["ok", "failed", "absent", "hung"]
-# Debian's and NVIDIA's daemons keep the device open without working (the kernel cuts names at 15).
-_DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
 
 
 class _Facts(BaseModel):
@@ -166,10 +166,11 @@ class Smi(_Facts):
 
 
 class Process(_Facts):
-    """A process."""
+    """A process, and the numbers of the GPUs that it is on, where they are known."""
 
     pid: int
     name: str
+    gpus: list[int] = Field(default_factory=list)
 
 
 class Container(_Facts):
@@ -191,12 +192,7 @@ class Use(_Facts):
     @property
     def work(self) -> list[str]:
         """What would be interrupted, in words; also what could not be seen."""
-        seen = {p.pid: p.name for p in [*self.compute, *self.holders] if p.name not in _DAEMONS}
-        found = [f"process {pid} ({name})" for pid, name in sorted(seen.items())]
-        found += [f"container {container.name}" for container in self.containers]
-        if self.containers_state in ("hung", "failed"):
-            found.append(f"containers: unknown (docker {self.containers_state})")
-        return found
+        return list(shared("disturb").work(self.model_dump()))
 
 
 class Boot(_Facts):
@@ -216,10 +212,11 @@ class Docker(_Facts):
 
 
 class InstalledBy(_Facts):
-    """A package that apt would install."""
+    """A package that apt would install; `old` is empty where it is new."""
 
     name: str
     version: str
+    old: str = ""
 
 
 class Simulation(_Facts):

@@ -121,7 +121,7 @@ def interrupts(facts: Facts, wish: Wish, what: str) -> list[str]:
             f"{what} would end work on the GPUs: {', '.join(work[:5])}"
             f"{f' and {len(work) - 5} more' if len(work) > 5 else ''}",
             "let it finish or stop it (drain), then plan again",
-            "interrupt it: driver.allow: [disturb]",
+            "interrupt it: driver.allow: [disturb], or for once ./ferry converge --disturb",
         )
     return work
 

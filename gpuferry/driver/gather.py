@@ -21,6 +21,7 @@ from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
 
 _MODULES = ("gpu_host", "gpu_apt", "gpu_facts")
+_MORE = ("disturb", "freeze", "gpu_use", "gpu_upgrade")
 _PACKAGE = "ansible.module_utils"
 # apt's lists, dkms, docker and nvidia-smi, each at its own deadline, and a slow disk.
 _SECONDS = 180
@@ -31,30 +32,39 @@ for name in ("ansible", "ansible.module_utils"):
 for name, source in SOURCES:
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(source, name, "exec"), module.__dict__)
-module.main(REQUEST)
+    setattr(sys.modules["ansible.module_utils"], name.rpartition(".")[2], module)
+sys.modules["ansible.module_utils." + ENTRY].main(REQUEST)
 """
 
 
-def module_sources() -> list[tuple[str, str]]:
+def module_sources(*more: str) -> list[tuple[str, str]]:
     """Names and texts of the gatherer's modules, in the order in which they are loaded."""
     folder = REPOSITORY / "playbooks" / "module_utils"
-    return [(f"{_PACKAGE}.{n}", (folder / f"{n}.py").read_text("utf-8")) for n in _MODULES]
+    names = (*_MODULES, *more)
+    return [(f"{_PACKAGE}.{n}", (folder / f"{n}.py").read_text("utf-8")) for n in names]
 
 
 @cache
-def gatherer() -> types.ModuleType:
-    """The gatherer, loaded as Ansible would."""
-    importlib.import_module(_PACKAGE)
-    for name, source in module_sources():
-        module = types.ModuleType(name)
-        sys.modules[name] = module
+def _loaded() -> dict[str, types.ModuleType]:
+    package = importlib.import_module(_PACKAGE)
+    found = {}
+    for name, source in module_sources(*_MORE):
+        module = found[name.rpartition(".")[2]] = sys.modules[name] = types.ModuleType(name)
+        setattr(package, name.rpartition(".")[2], module)
         exec(compile(source, name, "exec"), module.__dict__)  # noqa: S102
-    return sys.modules[f"{_PACKAGE}.gpu_facts"]
+    return found
 
 
-def script(request: dict[str, Any]) -> str:
-    """What is sent to a server's Python on stdin."""
-    return f"SOURCES = {module_sources()!r}\nREQUEST = {json.dumps(request)!r}\n{_BOOTSTRAP}"
+def gatherer(name: str = "gpu_facts") -> types.ModuleType:
+    """The gatherer, or another of the files that run on servers, loaded as Ansible would."""
+    return _loaded()[name]
+
+
+def script(request: dict[str, Any], entry: str = "gpu_facts") -> str:
+    """What is sent to a server's Python on stdin; `entry` is the file whose `main` is called."""
+    sources = module_sources(*(() if entry in _MODULES else _MORE))
+    head = f"SOURCES = {sources!r}\nREQUEST = {json.dumps(request)!r}\nENTRY = {entry!r}\n"
+    return head + _BOOTSTRAP
 
 
 def from_server(
@@ -68,10 +78,33 @@ def from_server(
         ServerUnreachable: the server did not answer.
     """
     request = {"simulate": [list(arguments) for arguments in simulate], "record": record}
+    answer = ask(session, server, request)
+    return Facts.model_validate(answer["facts"]), answer.get("recording", {})
+
+
+def users(session: SshSession, server: Server) -> list[str]:
+    """Who works with the server's GPUs now, in words.
+
+    Raises:
+        StepFailed: nobody could look; the message says why.
+        ServerUnreachable: the server did not answer.
+    """
+    return list(ask(session, server, {}, "gpu_use")["users"])
+
+
+def ask(
+    session: SshSession, server: Server, request: dict[str, Any], entry: str = "gpu_facts"
+) -> dict[str, Any]:
+    """Run one of the files on a server; return what its `main` printed.
+
+    Raises:
+        StepFailed: it did not run; the message says why.
+        ServerUnreachable: the server did not answer.
+    """
     done = session.run(
         server,
         ["sudo", "-n", "python3", "-I", "-"],
-        stdin=script(request).encode(),
+        stdin=script(request, entry).encode(),
         timeout_seconds=_SECONDS,
     )
     if done.returncode != 0:
@@ -81,8 +114,8 @@ def from_server(
         last = (said.strip().splitlines() or ["no reason given"])[-1]
         raise StepFailed(f"{server.name}: the facts could not be gathered: {last}")
     # The last line: a login shell may print a greeting first.
-    answer = json.loads(done.stdout.strip().splitlines()[-1])
-    return Facts.model_validate(answer["facts"]), answer.get("recording", {})
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
 
 
 def from_path(path: Path, simulate: Sequence[Sequence[str]] = ()) -> Facts:

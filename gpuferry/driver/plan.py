@@ -208,11 +208,21 @@ def _judged(plan: Plan, facts: Facts, wish: Wish) -> Plan:
     if not plan.packages:
         return plan
     gates.sources(facts)
+    moving = [p.name for p in plan.packages if _moves(facts, p)]
+    if moving and not plan.disturbs:
+        disturbs = gates.interrupts(facts, wish, f"changing {', '.join(moving)}")
+        plan = plan.model_copy(update={"disturbs": disturbs})
     found = gates.simulation_of(facts, plan.packages)
     if found is None:
         return plan
     removes = gates.simulated(facts, wish, found, planned=[p.name for p in plan.packages])
     return plan.model_copy(update={"removes": removes, "simulated_by_apt": True})
+
+
+def _moves(facts: Facts, package: Package) -> bool:
+    """Whether it would be installed, or come in another version."""
+    there = facts.packages.get(package.name)
+    return there is None or package.version not in ("", there.version)
 
 
 def _manager(facts: Facts, plan: Plan) -> list[Package]:

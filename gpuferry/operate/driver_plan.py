@@ -94,5 +94,6 @@ def rows(plan: Plan, facts: Facts) -> list[list[str]]:
         ["nouveau", "kept from loading" if plan.nouveau_off else "untouched"],
         ["reboot", "needed" if plan.reboot else "not needed"],
         ["interrupts", ", ".join(plan.disturbs) or "nothing"],
+        ["in use by", ", ".join(facts.use.work) or "nobody"],
     ]
     return lines + [["note", note] for note in plan.notes]

@@ -142,7 +142,13 @@ def ssh(project: Project, name: str, command: list[str]) -> int:
 
 
 def converge(
-    project: Project, names: list[str], *, full: bool, check_only: bool, as_json: bool
+    project: Project,
+    names: list[str],
+    *,
+    full: bool,
+    check_only: bool,
+    disturb: bool,
+    as_json: bool,
 ) -> None:
     """Converge servers.
 
@@ -153,7 +159,13 @@ def converge(
 
     entries = deployed(project, names)
     _say_what_is_not_deployed(project, entries)
-    results = run(entries, full=full or check_only, check_only=check_only, say=say_on_stderr)
+    results = run(
+        entries,
+        full=full or check_only,
+        check_only=check_only,
+        disturb=disturb,
+        say=say_on_stderr,
+    )
     drifted = [r for r in results if r.changed]
     if as_json:
         print_json(
@@ -168,6 +180,9 @@ def converge(
             for r in results
         ]
         print_table("", ["server", "changed", "roles played", "time"], rows)
+        for result in results:
+            for text in result.disturbs:
+                print(f"{result.server} would be interrupted: {text}")
     if check_only and drifted:
         if as_json:
             sys.exit(DriftFound.exit_code)

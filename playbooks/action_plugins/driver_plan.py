@@ -26,6 +26,9 @@ class ActionModule(ActionBase):
         """Return `ansible_facts.driver_plan` and `.gpu`; fail where the plan is a refusal."""
         result = super().run(tmp, task_vars)
         wish = Wish.model_validate(self._task.args.get("wish") or {})
+        # `ferry converge --disturb`, for this run only.
+        if (task_vars or {}).get("ferry_disturb"):
+            wish = wish.model_copy(update={"allow": [*wish.allow, "disturb"]})
         answer, plan = self._gather(task_vars, wish, [])
         # apt can only be asked once it has lists and knows the packages.
         if plan.packages and all(package.version for package in plan.packages):

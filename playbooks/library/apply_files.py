@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 
+from ansible.module_utils import disturb, gpu_use
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.file_state import Entry, Refused, put
 
@@ -39,6 +40,11 @@ options:
       Read-only commands whose output must hold C(lines), run on every call before C(apply).
     type: list
     elements: dict
+  disturb:
+    description: >
+      Run commands that would interrupt GPU work (reload the daemon manager, restart Docker) while
+      there is some. Otherwise that is refused before any file is written.
+    type: bool
   rollback:
     description: >
       A timer on the server that puts the files back and runs C(commands) unless the caller stops
@@ -245,6 +251,12 @@ def due(steps, paths):
     return wanted
 
 
+def effects(steps):
+    """What the commands would do to GPU work, each with its command."""
+    found = [(step["command"], disturb.effect(step["command"])) for step in steps]
+    return [f"{said} (`{shlex.join(command)[:120]}`)" for command, said in found if said]
+
+
 def enforce(steps):
     for step in steps:
         code, out, err = run(step["command"])
@@ -258,11 +270,15 @@ def enforce(steps):
             time.sleep(0.2)
 
 
-def converge(entries, steps, verify, rollback):
+def converge(entries, steps, verify, rollback, allowed=False):
     """Write, verify, bring into force; undo all of it when a step fails."""
     changed = [entry for entry in entries if entry.changed]
     validate(changed)
     steps_due = due(steps, [entry.path for entry in changed])
+    try:
+        gpu_use.guard(effects(steps_due), allowed=allowed)
+    except gpu_use.Disturbs as reason:
+        raise Refused(str(reason)) from None
     armed = rollback if rollback and (changed or steps_due) else None
     if armed:
         armed.arm(changed)
@@ -337,6 +353,7 @@ ARGUMENTS = {
         },
     },
     "verify": {"type": "list", "elements": "dict", "default": [], "options": CONDITION},
+    "disturb": {"type": "bool", "default": False},
     "rollback": {
         "type": "dict",
         "options": {
@@ -351,24 +368,29 @@ ARGUMENTS = {
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     parameters = module.params
+    disturbs = []
     try:
         entries = [Entry(raw, module.check_mode) for raw in parameters["files"]]
         rollback = Rollback(parameters["rollback"]) if parameters["rollback"] else None
         if module.check_mode:
             changed = [entry for entry in entries if entry.changed]
             steps = due(parameters["apply"], [entry.path for entry in changed])
+            disturbs = gpu_use.guard(effects(steps), check_mode=True)
             if not changed:
                 for condition in parameters["verify"]:
                     if reason := unmet(condition):
                         raise Refused(reason)
         else:
-            changed, steps = converge(entries, parameters["apply"], parameters["verify"], rollback)
+            changed, steps = converge(
+                entries, parameters["apply"], parameters["verify"], rollback, parameters["disturb"]
+            )
     except Refused as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=bool(changed or steps),
         paths=[entry.path for entry in changed],
         commands=[shlex.join(step["command"]) for step in steps],
+        disturbs=disturbs,
         unconfirmed=bool(rollback and not module.check_mode and anything_pending()),
         diff=[entry.diff() for entry in changed] if module._diff else [],
     )

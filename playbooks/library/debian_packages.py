@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import glob
-import os
 import re
-import struct
-import subprocess
 import time
 
+from ansible.module_utils import disturb, freeze, gpu_use
+from ansible.module_utils.apt_run import (
+    UPDATE,
+    AptFailed,
+    apt_step,
+    finish_interrupted_installation,
+    installed,
+    lists_age,
+    unknown_package,
+)
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -22,6 +27,13 @@ description:
 options:
   name:
     description: Packages to have installed, C(name) in any version or C(name=version) in that one.
+    type: list
+    elements: str
+  files:
+    description: Package files by name, to be taken instead of what the sources offer.
+    type: dict
+  absent:
+    description: Packages to be removed in the same run of apt.
     type: list
     elements: str
   refresh:
@@ -38,46 +50,42 @@ options:
   moves_frozen:
     description: The packages may be held and may go back to an older version (a wanted upgrade).
     type: bool
+  disturb:
+    description: >
+      Change packages of the frozen families, or such whose scripts reload the daemon manager,
+      although GPUs are in use. Otherwise that is refused before anything is installed.
+    type: bool
   lock_timeout_seconds:
     description: How long to wait for others that hold apt's or dpkg's lock.
     type: int
 author: [gpuferry]
 """
 
-LOCKS = (
-    "/var/lib/dpkg/lock-frontend",
-    "/var/lib/dpkg/lock",
-    "/var/lib/apt/lists/lock",
-    "/var/cache/apt/archives/lock",
-)
-# The tail is padding: struct flock on 64-bit Linux.
-FLOCK = "hhqqi4x"
 MOVES_FROZEN = ["--allow-change-held-packages", "--allow-downgrades"]
-UPDATE = ["update", "-o", "APT::Update::Error-Mode=any"]
+# apt hands over the packages that it is about to unpack, dependencies included, and stops when
+# this fails (apt.conf(5), DPkg::Pre-Install-Pkgs). update-rc.d reloads, too.
+RELOADS = """
+bad=; while read -r deb; do
+  for part in preinst postinst prerm postrm; do
+    if dpkg-deb -I "$deb" "$part" 2>/dev/null | grep -Eq "daemon-re(load|exec)|update-rc\\.d"; then
+      bad="$bad $(basename "$deb" | cut -d_ -f1)"; break
+    fi
+  done
+done
+test -z "$bad" || { echo "gpuferry-reloads:$bad"; exit 1; }
+"""
 
 
-def installed():
-    """Versions of installed packages by name, read from dpkg's own table."""
-    versions = {}
-    with open("/var/lib/dpkg/status", encoding="utf-8", errors="replace") as handle:
-        for block in handle.read().split("\n\n"):
-            if re.search(r"^Status: \S+ ok installed$", block, re.M):
-                name = re.search(r"^Package: (\S+)", block, re.M)
-                version = re.search(r"^Version: (\S+)", block, re.M)
-                if name and version:
-                    versions[name.group(1)] = version.group(1)
-    return versions
-
-
-def absent(wanted):
-    """Those of `name` and `name=version` that are not installed so."""
+def due(wanted):
+    """Arguments of apt for what is not so yet: `name`, `name=version`, a file, or `name-`."""
     have = installed()
-    parts = {entry: entry.split("=", 1) for entry in sorted(set(wanted))}
-    return [
-        entry
-        for entry, (name, *version) in parts.items()
-        if name not in have or (version and have[name] != version[0])
-    ]
+    files = wanted["files"] or {}
+    arguments = []
+    for entry in sorted(set(wanted["name"])):
+        name, *version = entry.split("=", 1)
+        if name not in have or (version and have[name] != version[0]):
+            arguments.append(files.get(name, entry))
+    return arguments + [f"{name}-" for name in sorted(wanted["absent"] or []) if name in have]
 
 
 def beside(output, guard):
@@ -90,88 +98,19 @@ def beside(output, guard):
     return " and ".join(said)
 
 
-def lock_holder():
-    """`dpkg (pid 7: dpkg --configure -a)` for the process that holds a lock, or an empty string."""
-    for path in LOCKS:
-        if not os.path.exists(path):
-            continue
-        with open(path, "rb+") as handle:
-            answer = fcntl.fcntl(
-                handle, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0)
-            )
-        kind, _, _, _, process = struct.unpack(FLOCK, answer)
-        if kind != fcntl.F_UNLCK:
-            try:
-                with open(f"/proc/{process}/cmdline", "rb") as handle:
-                    command = handle.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-            except OSError:
-                command = "a process outside this server"
-            return f"{path} is held by process {process} ({command[:120]})"
-    return ""
+def expected(missing):
+    """What installing these would interrupt, as far as it can be told without asking apt."""
+    names = {entry.split("=", 1)[0]: "" for entry in missing}
+    members = freeze.members(freeze.FAMILIES, names)
+    others = sorted(names.keys() - members)
+    perhaps = f"perhaps {disturb.RELOAD} (packages: {', '.join(others)})" if others else ""
+    return gpu_use.guard([disturb.package_effect(members), perhaps], check_mode=True)
 
 
-def wait_for_lock(deadline):
-    """Wait until nobody holds a lock; returns the holder's description when the deadline passes."""
-    while holder := lock_holder():
-        if time.monotonic() >= deadline:
-            return holder
-        time.sleep(0.5)
-    return ""
-
-
-def lists_age():
-    times = [os.path.getmtime(path) for path in glob.glob("/var/lib/apt/lists/*_*Packages*")]
-    return time.time() - max(times) if times else float("inf")
-
-
-def apt_get(arguments, lock_seconds):
-    command = [
-        "apt-get",
-        "-q",
-        "-y",
-        "-o",
-        f"DPkg::Lock::Timeout={lock_seconds}",
-        "-o",
-        "Dpkg::Options::=--force-confdef",
-        "-o",
-        "Dpkg::Options::=--force-confold",
-        "-o",
-        "APT::Get::Assume-Yes=true",
-        *arguments,
-    ]
-    # needrestart would ask, or restart services under running jobs.
-    environment = {
-        **os.environ,
-        "DEBIAN_FRONTEND": "noninteractive",
-        "NEEDRESTART_SUSPEND": "1",
-        "LC_ALL": "C.UTF-8",
-    }
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return done.returncode, done.stdout
-
-
-def finish_interrupted_installation():
-    """Let dpkg finish what a killed run was in the middle of; apt refuses everything until then."""
-    if glob.glob("/var/lib/dpkg/updates/[0-9]*"):
-        subprocess.run(
-            ["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"],
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-
-def unknown_package(output):
-    """Whether apt does not know a package, perhaps because its source is newer than the lists."""
-    return "Unable to locate package" in output or "no installation candidate" in output
+def touched(output):
+    """Members of the frozen families that a simulated run would install, move or remove."""
+    names = re.findall(r"^(?:Inst|Remv) (\S+)", output, re.M)
+    return sorted(freeze.members(freeze.FAMILIES, dict.fromkeys(names, "")))
 
 
 def steps_for(missing, wanted):
@@ -179,64 +118,80 @@ def steps_for(missing, wanted):
     steps = [UPDATE] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
     install = ["install", "--no-install-recommends"]
     install += MOVES_FROZEN if wanted["moves_frozen"] else []
-    if missing and wanted["guard"] is not None:
+    if missing and (wanted["guard"] is not None or wanted["users"]):
         steps.append([*install, "--simulate", *missing])
+    if wanted["users"]:
+        install += ["-o", f"DPkg::Pre-Install-Pkgs::={RELOADS}"]
     return [*steps, [*install, *missing]] if missing else steps
+
+
+def judge(output, missing, wanted):
+    """Refuse what apt says it would do beside what is asked, or to GPU work."""
+    if wanted["guard"] is not None and (harm := beside(output, wanted["guard"])):
+        raise AptFailed(
+            f"Installing {', '.join(missing)} would {harm}; nothing was changed. "
+            "Allow it in the stack file (driver.allow), or choose other packages."
+        )
+    if harm := disturb.refusal([disturb.package_effect(touched(output))], wanted["users"]):
+        raise AptFailed(harm)
+
+
+def run(missing, wanted):
+    """Install; return what apt said last.
+
+    Raises:
+        AptFailed: the message says why.
+    """
+    seconds = wanted["lock_timeout_seconds"]
+    deadline = time.monotonic() + seconds
+    output = ""
+    steps = steps_for(missing, wanted)
+    for step in steps:
+        while True:
+            try:
+                output = apt_step(step, deadline, seconds)
+            except AptFailed as failure:
+                if reloading := re.search(r"^gpuferry-reloads: (.*)$", failure.output, re.M):
+                    effect = f"{disturb.RELOAD} (packages: {reloading.group(1)})"
+                    raise AptFailed(disturb.refusal([effect], wanted["users"])) from None
+                # A killed run may have added a source without fetching its lists.
+                if not unknown_package(failure.output) or UPDATE in steps:
+                    raise
+                steps = [UPDATE, *steps]
+                apt_step(UPDATE, deadline, seconds)
+            else:
+                break
+        if "--simulate" in step:
+            judge(output, missing, wanted)
+    return output
 
 
 def main():
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "list", "elements": "str", "required": True},
+            "files": {"type": "dict"},
+            "absent": {"type": "list", "elements": "str"},
             "refresh": {"type": "bool", "default": False},
             "lists_valid_seconds": {"type": "int", "default": 86400},
             "guard": {"type": "dict"},
             "moves_frozen": {"type": "bool", "default": False},
             "lock_timeout_seconds": {"type": "int", "default": 300},
+            "disturb": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     wanted = module.params
-    missing = absent(wanted["name"])
+    missing = due(wanted)
     if module.check_mode or not (missing or wanted["refresh"]):
-        module.exit_json(changed=bool(missing), installed=missing)
-    seconds = wanted["lock_timeout_seconds"]
-    deadline = time.monotonic() + seconds
-    output = ""
-    steps = steps_for(missing, wanted)
-    finish_interrupted_installation()
-    for step in steps:
-        while True:
-            if holder := wait_for_lock(deadline):
-                module.fail_json(
-                    msg=f"Another package manager is at work: {holder}; waited {seconds} seconds. "
-                    "Wait for it to end or stop it, then run again."
-                )
-            code, output = apt_get(step, max(1, int(deadline - time.monotonic())))
-            if code == 0:
-                if "--simulate" in step and (harm := beside(output, wanted["guard"])):
-                    module.fail_json(
-                        msg=f"Installing {', '.join(missing)} would {harm}; nothing was changed. "
-                        "Allow it in the stack file (driver.allow), or choose other packages."
-                    )
-                break
-            # Someone took the lock between our look and apt's: wait on within the same deadline.
-            if (
-                "Could not get lock" in output
-                or "Unable to acquire the dpkg" in output
-                or "Unable to lock" in output
-            ):
-                continue
-            # A killed run may have added a source without fetching its lists.
-            if unknown_package(output) and UPDATE not in steps:
-                steps = [UPDATE, *steps]
-                apt_get(UPDATE, max(1, int(deadline - time.monotonic())))
-                continue
-            reason = (
-                "\n".join(line for line in output.splitlines() if line.startswith(("E:", "W:")))
-                or output[-800:]
-            )
-            module.fail_json(msg=f"apt-get {step[0]} failed: {reason}", output=output[-4000:])
+        module.exit_json(changed=bool(missing), installed=missing, disturbs=expected(missing))
+    wanted["users"] = gpu_use.users() if missing and not wanted["disturb"] else []
+    try:
+        if not wanted["users"]:
+            finish_interrupted_installation(everything=wanted["moves_frozen"])
+        output = run(missing, wanted)
+    except AptFailed as failure:
+        module.fail_json(msg=str(failure), output=failure.output[-4000:])
     module.exit_json(changed=bool(missing), installed=missing, output=output[-2000:])
 
 

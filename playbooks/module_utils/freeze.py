@@ -13,6 +13,14 @@ NEEDRESTART = "/etc/needrestart/conf.d/60-gpuferry-freeze.conf"
 RECORD = "/var/lib/gpuferry/frozen.json"
 # Above every other source, and below 1000: apt never downgrades by itself (apt_preferences(5)).
 PRIORITY = 999
+# What the role's default has: for decisions before the role was ever played.
+FAMILIES = (
+    "^nvidia-", "^libnvidia-", "^xserver-xorg-video-nvidia", "^firmware-nvidia", "^cuda-",
+    "^libcu(da|dart|blas|fft|file|rand|solver|sparse|dnn|pti)",
+    "^libnv(rtc|jitlink|jpeg|vm|blas|sdm|idia|optix)",
+    "^libnpp", "^libnccl", "^libnvscf", "^linux-(image|headers|modules|kbuild)-",
+    "^docker", "^containerd", "^runc$",
+)  # fmt: skip
 
 
 def members(families, installed):

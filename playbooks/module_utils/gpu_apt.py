@@ -17,15 +17,28 @@ FAMILIES = (
 )  # fmt: skip
 
 
-def installed_packages(host):
-    """Installed packages of the families: `{name: {version, held}}`."""
+def all_installed(host):
+    """Versions of all installed packages by name."""
+    found = {}
+    for block in (host.read("/var/lib/dpkg/status", 50_000_000) or "").split("\n\n"):
+        if re.search(r"^Status: \S+ ok installed$", block, re.M):
+            name = re.search(r"^Package: (\S+)", block, re.M)
+            version = re.search(r"^Version: (\S+)", block, re.M)
+            if name and version:
+                found[name.group(1)] = version.group(1)
+    return found
+
+
+def installed_packages(host, also=()):
+    """Installed packages of the families, and `also`: `{name: {version, held}}`."""
     found = {}
     for block in (host.read("/var/lib/dpkg/status", 50_000_000) or "").split("\n\n"):
         fields = dict(
             line.split(": ", 1) for line in block.splitlines() if re.match(r"[A-Z][\w-]*: ", line)
         )
         name, status = fields.get("Package", ""), fields.get("Status", "")
-        if status.endswith(" installed") and any(fnmatch.fnmatch(name, f) for f in FAMILIES):
+        known = name in also or any(fnmatch.fnmatch(name, f) for f in FAMILIES)
+        if status.endswith(" installed") and known:
             found[name] = {"version": fields.get("Version", ""), "held": status.startswith("hold")}
     # The whole table is no part of a report: other packages are nobody's business.
     host.files["/var/lib/dpkg/status"] = "\n\n".join(
@@ -36,16 +49,22 @@ def installed_packages(host):
     return found
 
 
-def candidates(host):
-    """What apt could install, of the families: `{name: {candidate, versions, origins}}`."""
+def candidates(host, also=()):
+    """What apt could install, of the families: `{name: {candidate, versions, origins}}`.
+
+    `also` names further packages.
+    """
     names = host.output(["apt-cache", "pkgnames"]).split()
     release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     kernels = (release, "-amd64", "-arm64", "-generic")
     wanted = sorted(
         name
         for name in names
-        if any(fnmatch.fnmatch(name, family) for family in FAMILIES)
-        and (not name.startswith("linux-") or name.endswith(kernels))
+        if name in also
+        or (
+            any(fnmatch.fnmatch(name, family) for family in FAMILIES)
+            and (not name.startswith("linux-") or name.endswith(kernels))
+        )
     )
     host.commands["apt-cache pkgnames"]["out"] = "\n".join(wanted)
     found = {}
@@ -150,8 +169,9 @@ def simulation(host, arguments):
     )  # fmt: skip
     install, remove = [], []
     for line in done["out"].splitlines():
-        if match := re.match(r"Inst (\S+) (?:\[\S+\] )?\((\S+)", line):
-            install.append({"name": match.group(1), "version": match.group(2)})
+        if match := re.match(r"Inst (\S+) (?:\[(\S+)\] )?\((\S+)", line):
+            name, old, new = match.groups()
+            install.append({"name": name, "version": new, "old": old or ""})
         elif match := re.match(r"Remv (\S+)", line):
             remove.append(match.group(1))
     problems = re.findall(r"^E: (.+)$", done["out"], re.M)

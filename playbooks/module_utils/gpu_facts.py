@@ -19,6 +19,9 @@ SCHEMA = 1
 NVIDIA = "10de"
 # "Hardware" of a server with simulated GPUs.
 SIMULATED_ROOT = "/var/lib/gpusim/root"
+# nvidia-smi without NVML: no device, no driver loaded, no library, another version than the
+# module's. NVML can tell of no work then, and none can start; who holds the device is seen still.
+WITHOUT_NVML = (6, 9, 12, 18)
 # Debian builds the module under other file names.
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-tesla-470")
 
@@ -31,11 +34,14 @@ def gather(root="/", run=run_command, pci_root=None, simulate=()):
     return gather_from(Host(root, run, pci_root), simulate)
 
 
-def gather_from(host, simulate=()):
-    """The same, from a host that the caller keeps for its recording."""
+def gather_from(host, simulate=(), also=()):
+    """The same, from a host that the caller keeps for its recording.
+
+    `also` names packages to look at besides the families.
+    """
     started = time.monotonic()
     release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
-    packages = installed_packages(host)
+    packages = installed_packages(host, also)
     smi = nvidia_smi(host)
     facts = {
         "schema": SCHEMA,
@@ -46,7 +52,7 @@ def gather_from(host, simulate=()):
         "virtualization": virtualization(host),
         "secure_boot": secure_boot(host),
         "packages": packages,
-        "candidates": candidates(host),
+        "candidates": candidates(host, also),
         "apt": apt(host),
         "module": module(host, release),
         "library": library(host),
@@ -282,20 +288,34 @@ def processes(host):
 
 def use(host, smi):
     """Who works with the GPUs: device holders, compute processes, containers."""
-    compute = {"state": smi["state"], "out": ""}
+    state = ABSENT if smi["state"] == "failed" and smi["code"] in WITHOUT_NVML else smi["state"]
+    compute = {"state": state, "out": ""}
     if smi["state"] == "ok":
         query = ["nvidia-smi", "--query-compute-apps=pid,process_name", "--format=csv,noheader"]
         compute = host.run(query)
+    rows = [line.partition(", ") for line in compute["out"].splitlines()]
+    names = {int(pid): name for pid, _, name in rows if pid.strip().isdigit()}
+    places = gpus_of_processes(host, smi) if names else {}
     return {
         "holders": holders(host),
         "compute": [
-            {"pid": int(pid), "name": name}
-            for pid, _, name in (line.partition(", ") for line in compute["out"].splitlines())
-            if pid.strip().isdigit()
+            {"pid": pid, "name": name, "gpus": places.get(pid, [])} for pid, name in names.items()
         ],
         "compute_state": compute["state"],
         **containers(host),
     }
+
+
+def gpus_of_processes(host, smi):
+    """Numbers of the GPUs that each compute process is on."""
+    query = ["nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader"]
+    numbers = {gpu["uuid"]: int(gpu["index"]) for gpu in smi["gpus"] if gpu["index"].isdigit()}
+    found = {}
+    for line in host.output(query).splitlines():
+        pid, _, uuid = line.partition(", ")
+        if pid.strip().isdigit() and uuid.strip() in numbers:
+            found.setdefault(int(pid), set()).add(numbers[uuid.strip()])
+    return {pid: sorted(gpus) for pid, gpus in found.items()}
 
 
 def holders(host):
@@ -311,7 +331,10 @@ def holders(host):
             host.links[path] = target
             pid = int(path.split("/")[2])
             name = (host.read(f"/proc/{pid}/comm") or "").strip()
-            found[pid] = {"pid": pid, "name": name}
+            gpus = found.setdefault(pid, {"pid": pid, "name": name, "gpus": []})["gpus"]
+            number = target[len("/dev/nvidia") :]
+            if number.isdigit() and int(number) not in gpus:
+                gpus.append(int(number))
     host.folders["/proc/[0-9]*/fd/*"] = []
     return list(found.values())
 
@@ -321,6 +344,8 @@ def containers(host):
     if not host.exists("/run/docker.sock"):
         return {"containers": [], "containers_state": ABSENT}
     listed = host.run(["docker", "ps", "-q", "--no-trunc"])
+    if listed["state"] != "ok" and not has_containers(host):
+        return {"containers": [], "containers_state": ABSENT}
     ids = listed["out"].split() if listed["state"] == "ok" else []
     if not ids:
         return {"containers": [], "containers_state": listed["state"]}
@@ -333,6 +358,17 @@ def containers(host):
         if len(words) == 3 and re.search(r'"(gpu|nvidia)"|nvidia|"gpu"', words[2]):
             found.append({"id": json.loads(words[0])[:12], "name": json.loads(words[1]).strip("/")})
     return {"containers": found, "containers_state": shown["state"]}
+
+
+def has_containers(host):
+    """Whether any container runs, told without Docker: each has a shim that outlives it."""
+    paths = host.list("/proc/[0-9]*/comm")
+    shims = [p for p in paths if (host.read(p) or "").startswith("containerd-shim")]
+    for path in paths:
+        if path not in shims:
+            host.files.pop(path, None)
+    host.folders["/proc/[0-9]*/comm"] = []
+    return bool(shims)
 
 
 def boot(host):

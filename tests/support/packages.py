@@ -17,17 +17,27 @@ ORIGIN = "gpuferry-test"
 FOLDER = "/opt/test-packages"
 
 
-def publish(node: Node, packages: dict[str, str], *, fields: dict[str, str] | None = None) -> None:
+def publish(
+    node: Node,
+    packages: dict[str, str],
+    *,
+    fields: dict[str, str] | None = None,
+    scripts: dict[str, dict[str, str]] | None = None,
+    contents: dict[str, dict[str, bytes]] | None = None,
+) -> None:
     """Make the node's test repository offer exactly these packages (name to version).
 
-    `fields` are further control lines of a package, such as `Depends: other`.
+    `fields` are further control lines of a package, such as `Depends: other`; `scripts` its
+    maintainer scripts by name; `contents` its files by path, programs all of them.
     """
     with tempfile.TemporaryDirectory() as folder:
         repository = Path(folder)
         controls = {}
         for name, version in packages.items():
             control = _control(name, version) + (fields or {}).get(name, "")
-            _build(repository, f"{name}_{version}.deb", control)
+            files = {f"DEBIAN/{k}": v.encode() for k, v in (scripts or {}).get(name, {}).items()}
+            files |= (contents or {}).get(name, {})
+            _build(repository, f"{name}_{version}.deb", control, files)
             controls[f"{name}_{version}.deb"] = control
         index(repository, controls)
         data = (repository / "Packages").read_bytes()
@@ -61,12 +71,17 @@ def _control(name: str, version: str) -> str:
     )
 
 
-def _build(repository: Path, name: str, control: str) -> None:
+def _build(repository: Path, name: str, control: str, files: dict[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
         (root / "DEBIAN").mkdir(parents=True, mode=0o755)
         root.chmod(0o755)
         (root / "DEBIAN/control").write_text(control)
+        for path, data in files.items():
+            at = root / path.lstrip("/")
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_bytes(data)
+            at.chmod(0o755)
         subprocess.run(
             ["dpkg-deb", "--root-owner-group", "-Znone", "-b", str(root), str(repository / name)],
             check=True,

@@ -64,7 +64,7 @@ def test_a_server_at_work_is_read_whole() -> None:
     ]
     assert len(seen.apt.nvidia) == 2
     assert len(seen.nvidia_smi.gpus) == 7
-    assert seen.use.work == ["process 4242 (python3)", "container train"]
+    assert seen.use.work == ["process 4242 (python3) on GPU 0", "container train"]
     assert {p.name for p in seen.use.holders} == {"python3", "nvidia-persiste"}
 
 
@@ -225,8 +225,9 @@ def test_what_apt_would_do_is_read_from_its_own_words() -> None:
     host = HOST.Host(run=lambda argv, seconds: {"state": "ok", "code": 0, "out": text})
     found = APT.simulation(host, ["nvidia-smi"])
     assert found["install"] == [
-        {"name": "nvidia-smi", "version": "2.0"}, {"name": "libx", "version": "3"},
-    ]  # fmt: skip
+        {"name": "nvidia-smi", "version": "2.0", "old": "1.0"},
+        {"name": "libx", "version": "3", "old": ""},
+    ]
     assert found["remove"] == ["docker.io"]
 
 

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 
+from ansible.module_utils import disturb, gpu_use
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -34,6 +35,9 @@ options:
     elements: str
   restart:
     description: Something else that needs a restart has changed (the unit's environment).
+    type: bool
+  disturb:
+    description: Restart Docker also while GPUs are in use; otherwise that is refused.
     type: bool
 author: [gpuferry]
 """
@@ -215,10 +219,25 @@ def restart():
         raise Refused(f"Docker did not start with the new settings: {journal[-800:]}")
 
 
-def converge(old_text, old, new, text, restart_wanted):
+def effects(changed, restart_wanted):
+    """What bringing these keys into force would do to GPU work; a stopped Docker can only start."""
+    said = []
+    if active() and (restart_wanted or changed - RELOADABLE):
+        why = ", ".join(sorted(changed - RELOADABLE)) or "its unit changed"
+        said.append(f"restart Docker ({why})")
+    if run("systemctl", "is-enabled", "docker.service")[1] != "enabled":
+        said.append(disturb.effect(["systemctl", "enable", "docker.service"]))
+    return said
+
+
+def converge(old_text, old, new, text, restart_wanted, disturbing):
     """Bring the new file into force; returns what was done to Docker."""
     changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     check(new, text)
+    try:
+        gpu_use.guard(effects(changed, restart_wanted), allowed=disturbing)
+    except gpu_use.Disturbs as reason:
+        raise Refused(str(reason)) from None
     try:
         if text != old_text:
             write(text)
@@ -267,6 +286,7 @@ def main():
             "settings": {"type": "dict", "required": True},
             "members": {"type": "list", "elements": "str", "default": []},
             "restart": {"type": "bool", "default": False},
+            "disturb": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -280,7 +300,7 @@ def main():
         else json.dumps(new, indent=4, sort_keys=True) + "\n"
     )
     installed = shutil.which("dockerd") is not None
-    done, aside = "", ""
+    done, aside, disturbs = "", "", []
     try:
         if found is None and not module.check_mode:
             aside = f"{PATH}.invalid"
@@ -290,8 +310,12 @@ def main():
             if installed:
                 check(new, text)
                 done = "" if active() else "started"
+                changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+                restart_wanted = module.params["restart"]
+                disturbs = gpu_use.guard(effects(changed, restart_wanted), check_mode=True)
         elif installed:
-            done = converge(old_text, old, new, text, module.params["restart"])
+            wishes = (module.params["restart"], module.params["disturb"])
+            done = converge(old_text, old, new, text, *wishes)
         elif text != old_text:
             write(text)
         members = add_members(module.params["members"], module.check_mode)
@@ -302,6 +326,7 @@ def main():
         docker=done,
         members=members,
         set_aside=aside,
+        disturbs=disturbs,
         diff={"before": old_text or "", "after": text},
     )
 
