@@ -34,6 +34,7 @@ def _freeze_readings_ahead(node):
             holds="apt-mark showhold",
             config="apt-config dump Unattended-Upgrade::Package-Blacklist",
             upgrade="apt-get -s -q -o Debug::NoLocking=1 dist-upgrade",
+            marker="cat /var/lib/gpuferry/upgrade.json 2>/dev/null || true",
             needrestart="command -v needrestart"
             " && cat /etc/needrestart/conf.d/60-gpuferry-freeze.conf",
         )

@@ -10,6 +10,11 @@ from gpuferry.checking.mark import check
 UPGRADE = "see what moved it, then run: ./ferry driver upgrade {server} --accept"
 
 
+FINISH = (
+    "run: ./ferry driver upgrade {server}, or undo it: ./ferry driver upgrade {server} --rollback"
+)
+
+
 @pytest.fixture(scope="module")
 def readings(freeze_readings):
     return freeze_readings
@@ -60,6 +65,21 @@ def test_agrees(readings, frozen, families, verdict):
         bool(frozen) and not problems,
         measured="; ".join(problems[:5]) or f"{len(frozen)} held and kept out of upgrades",
         expected="hold, blacklist and needrestart agree",
+    )
+
+
+@check("freeze.upgrade_finished", severity="critical", next_step=FINISH)
+def test_upgrade_finished(readings, verdict):
+    """No upgrade of the set was left in the middle."""
+    try:
+        marker = json.loads(readings["marker"].output.strip() or "{}")
+        left = "since {since}, while {phase}".format(**marker) if marker else ""
+    except (ValueError, KeyError):
+        left = "in an unknown phase: /var/lib/gpuferry/upgrade.json cannot be read"
+    verdict.judge(
+        readings["marker"].exit_code == 0 and not left,
+        measured=f"an upgrade was left unfinished {left}" if left else "none is unfinished",
+        expected="no upgrade is unfinished",
     )
 
 

@@ -61,7 +61,8 @@ options:
 author: [gpuferry]
 """
 
-MOVES_FROZEN = ["--allow-change-held-packages", "--allow-downgrades"]
+# A held package that another replaces would block apt's resolver, even where its change is allowed.
+MOVES_FROZEN = ["--allow-change-held-packages", "--ignore-hold", "--allow-downgrades"]
 # apt hands over the packages that it is about to unpack, dependencies included, and stops when
 # this fails (apt.conf(5), DPkg::Pre-Install-Pkgs). update-rc.d reloads, too.
 RELOADS = """

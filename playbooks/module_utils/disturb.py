@@ -75,17 +75,18 @@ def work(use):
     return found
 
 
-def refusal(effects, users, *, changed=""):
+def refusal(effects, users):
     """The sentence that refuses: who uses which GPU, what would be interrupted, the ways on.
 
     An empty string when nothing would be interrupted, or nobody works.
     """
+    effects = list(dict.fromkeys(effect for effect in effects if effect))
     if not effects or not users:
         return ""
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
     return (
         f"GPUs are in use by {', '.join(users[:5])}{more}, and this would "
-        f"{'; '.join(dict.fromkeys(effects))}{changed}; nothing was changed. Let the work end or "
+        f"{'; '.join(effects)}; nothing was changed. Let the work end or "
         "stop it, then run again; or interrupt it: ./ferry converge --disturb, or "
         "driver.allow: [disturb] in the stack file."
     )

@@ -19,7 +19,7 @@ MARKER = "/var/lib/gpuferry/upgrade.json"
 PREFERENCES = "/etc/apt/preferences.d"
 UPDATE_SECONDS = 300
 # As the installation will run.
-MOVES = ["--allow-change-held-packages", "--allow-downgrades"]
+MOVES = ["--allow-change-held-packages", "--ignore-hold", "--allow-downgrades"]
 
 
 def load(path):

@@ -46,7 +46,7 @@ def test_converging_unchanged_while_busy_changes_nothing(node: Node, work: str) 
 
 EDITS = {
     "a restart of Docker": (
-        "sed -i s/local/json-file/ /etc/docker/daemon.json; systemctl reload docker",
+        "sed -i s/json-file/local/ /etc/docker/daemon.json; grep -q local /etc/docker/daemon.json",
         "cat /etc/docker/daemon.json",
         "restart Docker (log-driver",
         "docker",
@@ -60,7 +60,7 @@ EDITS = {
     "a package of the frozen families": (
         "dpkg --remove --force-depends --force-hold libnvidia-ml1 2>/dev/null",
         "dpkg-query -W -f='${db:Status-Status}' libnvidia-ml1",
-        "changing libnvidia-ml1",
+        "Changing libnvidia-ml1",
         "nvidia_driver",
     ),
 }
@@ -87,6 +87,8 @@ def test_what_would_interrupt_work_is_refused_until_it_has_ended(
 def test_the_preview_lists_what_would_be_interrupted(node: Node, work: str) -> None:
     node.run(EDITS["a restart of Docker"][0])
     found = node.play("docker", check_only=True, **gpu_node.variables())
+    gpu_node.end_work(node)
+    node.play("docker", **gpu_node.variables())
     (said,) = found.disturbs[node.server.name]
     assert "restart Docker (log-driver" in said
     assert work in said
@@ -94,6 +96,7 @@ def test_the_preview_lists_what_would_be_interrupted(node: Node, work: str) -> N
 
 def test_with_leave_it_is_done_at_once(node: Node, work: str) -> None:
     assert work
+    node.run(EDITS["a restart of Docker"][0])
     before = node.run(MAIN)
     assert node.changed("docker", **gpu_node.variables(ferry_disturb=True)) == 1
     assert node.run(MAIN) != before

@@ -48,7 +48,7 @@ def make(new_node: NodeMaker, image: str = "debian-13") -> Node:
 def start_process(node: Node) -> None:
     """A process that keeps a GPU busy."""
     node.run(
-        f"systemd-run -q --unit=work {BUSY}; "
+        f"systemd-run -q --collect --unit=work {BUSY}; "
         "for _ in $(seq 100); do "
         "nvidia-smi --query-compute-apps=pid --format=csv,noheader | grep -q . && exit; sleep 0.1; "
         "done; exit 1"

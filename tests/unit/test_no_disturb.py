@@ -202,6 +202,15 @@ def test_unknown_is_in_use_where_work_is_possible(
     assert gpu_use().users(module.Host(str(tmp_path), run)) == works
 
 
+@pytest.mark.parametrize(
+    ("effects", "users"), [([], ["a"]), (["", ""], ["a"]), (["reboot"], []), ([], [])]
+)
+def test_nothing_is_said_where_nothing_or_nobody_is_disturbed(
+    effects: list[str], users: list[str]
+) -> None:
+    assert disturb.refusal(effects, users) == ""
+
+
 def test_the_families_of_the_guard_are_those_of_the_freeze() -> None:
     defaults = yaml.safe_load((REPOSITORY / "roles/freeze/defaults/main.yml").read_text())
     assert list(freeze.FAMILIES) == defaults["freeze_families"]
