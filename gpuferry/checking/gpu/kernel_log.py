@@ -19,8 +19,9 @@ _STEPS: dict[Action, str] = {
 def xids(survey: Survey) -> Judgement:
     """Faults that ask nothing of the server pass and are named.
 
-    That is what the catalogue ignores, and what an application did to itself: its next run may be
-    fine, and a node is not to be taken out for it (leptonai/gpud PR#987). A code that the catalogue does not know is never fine (NVIDIA/NVSentinel#1827).
+    That is what the catalogue ignores, and what an application did to itself: its next run may
+    be fine, and a node is not to be taken out for it (leptonai/gpud PR#987). A code that the
+    catalogue does not know is never fine (NVIDIA/NVSentinel#1827).
     """
     log = survey.kernel_log
     if not log.source:
