@@ -1,39 +1,17 @@
 """Readings that several check files share."""
 
-import threading
-
 import pytest
 
+from gpuferry.checking.ahead import Ahead
 from gpuferry.checking.expectations import ExpectedCuda
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
 
 
-class _Ahead:
-    """A reading that is under way while other checks run; a daemon, so that no end waits for it."""
-
-    def __init__(self, read):
-        self._read, self._answer, self._error = read, None, None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            self._answer = self._read()
-        except Exception as error:
-            self._error = error
-
-    def wait(self):
-        self._thread.join()
-        if self._error:
-            raise self._error
-        return self._answer
-
-
 @pytest.fixture(scope="session")
 def _survey_ahead(node, expectations):
-    return _Ahead(lambda: take(node, expectations.gpu.cuda if expectations.gpu else ExpectedCuda()))
+    return Ahead(lambda: take(node, expectations.gpu.cuda if expectations.gpu else ExpectedCuda()))
 
 
 @pytest.fixture(scope="session")
@@ -42,13 +20,31 @@ def _containers_ahead(node, _survey_ahead):
         # None are started where they could only hang.
         return {} if _survey_ahead.wait().smi.state == "hung" else list_gpus(node)
 
-    return _Ahead(read)
+    return Ahead(read)
+
+
+@pytest.fixture(scope="session")
+def _freeze_readings_ahead(node):
+    # apt works out a whole upgrade: seconds of a slow server.
+    return Ahead(
+        lambda: node.read(
+            60,
+            record="cat /var/lib/gpuferry/frozen.json",
+            installed="dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\\n'",
+            holds="apt-mark showhold",
+            config="apt-config dump Unattended-Upgrade::Package-Blacklist",
+            upgrade="apt-get -s -q -o Debug::NoLocking=1 dist-upgrade",
+            marker="cat /var/lib/gpuferry/upgrade.json 2>/dev/null || true",
+            needrestart="command -v needrestart"
+            " && cat /etc/needrestart/conf.d/60-gpuferry-freeze.conf",
+        )
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
-    for name in ("survey", "containers"):
+    for name in ("survey", "containers", "freeze_readings"):
         if any(name in item.fixturenames for item in request.session.items):
             request.getfixturevalue(f"_{name}_ahead")
 
@@ -63,6 +59,12 @@ def survey(_survey_ahead):
 def containers(_containers_ahead):
     """GPUs that containers list."""
     return _containers_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def freeze_readings(_freeze_readings_ahead):
+    """What apt and dpkg say about the frozen set."""
+    return _freeze_readings_ahead.wait()
 
 
 @pytest.fixture

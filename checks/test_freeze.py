@@ -16,16 +16,8 @@ FINISH = (
 
 
 @pytest.fixture(scope="module")
-def readings(node):
-    return node.read(
-        record="cat /var/lib/gpuferry/frozen.json",
-        installed="dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\\n'",
-        holds="apt-mark showhold",
-        config="apt-config dump Unattended-Upgrade::Package-Blacklist",
-        upgrade="apt-get -s -q -o Debug::NoLocking=1 dist-upgrade",
-        marker="cat /var/lib/gpuferry/upgrade.json 2>/dev/null || true",
-        needrestart="command -v needrestart && cat /etc/needrestart/conf.d/60-gpuferry-freeze.conf",
-    )
+def readings(freeze_readings):
+    return freeze_readings
 
 
 @pytest.fixture(scope="module")

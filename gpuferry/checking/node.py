@@ -60,9 +60,12 @@ class Node:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def read(self, **commands: str) -> dict[str, Reading]:
-        """Run shell commands side by side, as root and read-only; the readings keep their names."""
-        answers = self.python(_READ, commands)
+    def read(self, seconds: int | None = None, /, **commands: str) -> dict[str, Reading]:
+        """Run shell commands side by side, as root and read-only; the readings keep their names.
+
+        `seconds` bounds them in the place of the check's deadline.
+        """
+        answers = self.python(_READ, commands, seconds)
         return {name: Reading(*answer) for name, answer in answers.items()}
 
     def python(self, program: str, payload: object, seconds: int | None = None) -> Any:

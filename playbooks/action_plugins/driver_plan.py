@@ -15,9 +15,15 @@ from gpuferry.driver import Facts, Plan, Wish, plan_driver
 from gpuferry.driver.cuda import newest_native
 from gpuferry.driver.source import apt_source
 
+# What apt's lists decide, which a bare server does not have yet.
+_ABOUT_OFFERS = {"no_fabric_manager", "host_version_not_offered", "apt_cannot", "cuda_not_offered"}
+
 
 class ActionModule(ActionBase):
-    """Gather, plan, let apt try the very set that was decided, plan again."""
+    """Gather, plan, let apt try the very set that was decided, plan again.
+
+    With `early` nothing is returned: it is there to refuse before the first change.
+    """
 
     _supports_check_mode = True
     _requires_connection = True
@@ -34,10 +40,14 @@ class ActionModule(ActionBase):
         if plan.packages and all(package.version for package in plan.packages):
             arguments = [package.argument for package in plan.packages]
             answer, plan = self._gather(task_vars, wish, [arguments])
-        if plan.refusal is not None:
+        early = bool(self._task.args.get("early"))
+        unknown = early and not answer.get("apt", {}).get("lists")
+        if plan.refusal is not None and not (unknown and plan.refusal.reason in _ABOUT_OFFERS):
             options = " Or: ".join(f"{text[0].upper()}{text[1:]}." for text in plan.refusal.options)
             sentence = f"{plan.refusal.sentence[0].upper()}{plan.refusal.sentence[1:]}."
             return {**result, "failed": True, "msg": f"{sentence} {options}"}
+        if early:
+            return {**result, "changed": False}
         facts = Facts.model_validate(answer)
         decided = {
             **plan.model_dump(mode="json"),

@@ -46,9 +46,11 @@ class Stack:
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of one call."""
-        end = arguments.index("--") if "--" in arguments else len(arguments)
-        own = [*arguments[:end], "--stack", self.name]
-        return [str(REPOSITORY / "ferry"), *own, *arguments[end:]]
+        verb, *rest = arguments
+        option = ["--stack", self.name]
+        # Commands of their own take options after their own names.
+        own = [verb, *rest, *option] if verb in ("plan", "sim", "image") else [verb, *option, *rest]
+        return [str(REPOSITORY / "ferry"), *own]
 
     def ferry(
         self, *arguments: str, code: int = 0, seconds: int = _SECONDS

@@ -68,10 +68,10 @@ def test_the_plan_says_user_space_only(stack: Stack) -> None:
 
 
 def test_a_fault_fails_the_check_and_clearing_it_heals(stack: Stack) -> None:
-    stack.ferry("sim", "gpu-1", "fault", "xid", "--gpu", "0", "--code", "79")
-    assert _verdicts(stack, "gpu", code=1)["gpu.xid"] == "fail"
+    stack.ferry("sim", "gpu-1", "fault", "throttle", "--gpu", "0", "--reason", "hw-thermal")
+    assert _verdicts(stack, "gpu", code=1)["gpu.clocks"] == "fail"
     stack.ferry("sim", "gpu-1", "clear")
-    assert _verdicts(stack, "gpu")["gpu.xid"] == "pass"
+    assert _verdicts(stack, "gpu")["gpu.clocks"] == "pass"
 
 
 def test_a_rebuild_keeps_the_gpus(stack: Stack) -> None:

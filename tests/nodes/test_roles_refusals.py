@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpuferry.desired import GPU_ROLES
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.session import SshSession
 
@@ -32,6 +33,20 @@ def test_refused_before_any_change(node, role, variables, sentence):
     before = node.run(STATE)
     with pytest.raises(StepFailed, match=sentence):
         node.play(role, **variables)
+    assert node.run(STATE) == before
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"gpus": 2}, "no NVIDIA GPU is on PCI"),
+        ({"gpus": 1, "branch": "470"}, "no NVIDIA GPU is on PCI"),
+    ],
+)
+def test_gpus_that_are_not_there_are_refused_before_the_first_role(node, wish, sentence):
+    before = node.run(STATE)
+    with pytest.raises(StepFailed, match=sentence):
+        node.play(*GPU_ROLES, nvidia_driver_wish=wish)
     assert node.run(STATE) == before
 
 

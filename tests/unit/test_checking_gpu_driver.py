@@ -209,7 +209,7 @@ def test_simulated_switches_have_no_fabric_manager():
 @pytest.mark.parametrize(
     ("run", "status", "words"),
     [
-        ({"state": "ok", "out": '{"gpus": ["L4"], "trouble": ""}'}, "pass", "1 of 1 GPUs computed"),
+        ({"state": "ok", "out": '{"gpus": ["L4"], "trouble": ""}'}, "pass", "1 of 1 GPU computed"),
         ({"state": "ok", "out": '{"gpus": [], "trouble": "GPU 0: cuInit"}'}, "fail", "cuInit"),
         ({"state": "ok", "out": '{"gpus": [], "trouble": ""}'}, "fail", "0 of 1"),
         ({"state": "hung", "out": ""}, "fail", "did not end within"),

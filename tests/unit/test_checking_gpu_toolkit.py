@@ -21,11 +21,12 @@ def listed(*indices):
 @pytest.mark.parametrize(
     ("found", "way", "run", "status", "words"),
     [
-        (survey(*TWO), "device", (listed(0, 1), ""), "pass", "2 GPUs, the same UUIDs"),
+        (survey(*TWO), "device", (listed(0, 1), ""), "pass", "2 GPUs, the same by UUID"),
         (survey(*TWO), "device", (listed(0), ""), "fail", "not in the container: GPU-1"),
         (survey(gpu(0)), "device", (listed(0, 1), ""), "fail", "only in the container: GPU-1"),
         (survey(*TWO), "runtime", ("", "docker run: unknown runtime"), "fail", "no GPU in the"),
         (survey(gpu(0), lost()), "device", (listed(0), "exit 15"), "not_measured", "not all GPUs"),
+        (survey(*TWO), "runtime", (listed(0, 1), "exit code 9"), "fail", "but exit code 9"),
         (survey(), "device", ("", "no devices"), "not_measured", "NVML lists no GPU"),
         (survey(*TWO), "device", None, "not_measured", "hangs on the server itself"),
     ],
@@ -132,7 +133,7 @@ def test_the_packages_have_one_version(packages, status):
     ("docker", "status", "words"),
     [
         ({"state": "ok", "containers": {}}, "not_measured", "no container with GPUs runs"),
-        ({"state": "ok", "containers": {"a": [VERSION]}}, "pass", "1 containers use 550.163.01"),
+        ({"state": "ok", "containers": {"a": [VERSION]}}, "pass", "550.163.01 in 1 container"),
         ({"state": "ok", "containers": {"a": [VERSION], "b": ["535.1"]}}, "fail", "b uses 535.1"),
         ({"state": "ok", "containers": {"a": ["535.1", VERSION]}}, "fail", "a uses 535.1, 550"),
         ({"state": "ok", "containers": {"a": []}}, "not_measured", "mounted in a"),

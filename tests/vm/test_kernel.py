@@ -15,7 +15,8 @@ from gpuferry.nodes.local.docker import docker
 
 DKMS = Path(__file__).parent / "dkms"
 # Baked into the disk, since unpacking a compiler under emulation takes minutes.
-TOOLS = ["dkms", "gcc", "make", "libc6-dev", "linux-headers-cloud-amd64", "cryptsetup"]
+TOOLS = ["dkms", "gcc", "make", "libc6-dev", "linux-headers-cloud-amd64"]
+TOOLS += ["cryptsetup", "systemd-cryptsetup"]
 INSTALL = "apt-get install -yqq --no-install-recommends -o Dpkg::Use-Pty=0"
 
 
@@ -68,7 +69,8 @@ def test_an_encrypted_disk_is_made(node):
         'echo "vault $disk /etc/extra.key luks" >> /etc/crypttab\n'
         "cryptsetup open --key-file /etc/extra.key $disk vault\n"
         "mkfs.ext4 -q /dev/mapper/vault; mkdir /vault\n"
-        "echo '/dev/mapper/vault /vault ext4 nofail 0 2' >> /etc/fstab\n"
+        "echo '/dev/mapper/vault /vault ext4 nofail,x-systemd.before=local-fs.target 0 2'"
+        " >> /etc/fstab\n"
         "mount /vault; echo canary-4711 > /vault/note; sync\n"
         "! grep -aq canary-4711 $disk"
     )

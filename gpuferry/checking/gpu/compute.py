@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured
+from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured, number_of
 from gpuferry.checking.gpu.survey import SECONDS, Survey, parsed
 
 _EXPECTED = "every GPU fills memory, and the pattern comes back"
@@ -25,6 +25,6 @@ def compute(survey: Survey) -> Judgement:
     if answer is None:
         return judge(False, f"the process ended with exit code {run.code}", _EXPECTED)
     gpus, count = answer["gpus"], len(survey.nvml.gpus)
-    told = f"{len(gpus)} of {count} GPUs computed"
+    told = f"{len(gpus)} of {number_of(count, 'GPU')} computed"
     ok = not answer["trouble"] and len(gpus) == count
     return judge(ok, "; ".join(filter(None, [told, answer["trouble"]])), _EXPECTED, ", ".join(gpus))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuferry.checking.gpu.judgement import Judgement, each_gpu, not_measured
+from gpuferry.checking.gpu.judgement import Judgement, each_gpu, not_measured, number_of
 from gpuferry.checking.gpu.model import model_of
 from gpuferry.checking.gpu.survey import Survey, Transcript
 
@@ -42,7 +42,7 @@ def ecc(survey: Survey) -> Judgement:
         evidence = f"corrected {_number(gpu, 'ecc_corrected')}, uncorrected ever "
         evidence += _number(gpu, "ecc_uncorrected_ever")
         if number:
-            told = f"{number} uncorrected memory errors"
+            told = number_of(number, "uncorrected memory error")
             return Judgement("fail", told, evidence=evidence, severity="critical", next_step=RESET)
         return Judgement("pass", "no uncorrected memory error", evidence=evidence)
 

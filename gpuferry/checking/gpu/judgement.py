@@ -34,6 +34,12 @@ def not_measured(reason: str, expected: str = "", evidence: str = "") -> Judgeme
     return Judgement("not_measured", reason, expected, evidence)
 
 
+def number_of(count: int, noun: str) -> str:
+    """`1 GPU`, `2 GPUs`, `3 processes`."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
 def conclude(survey: Survey, judgement: Judgement) -> Judgement:
     """No pass without a GPU that answers, and none on a simulated one without saying so."""
     if judgement.status != "pass":
@@ -72,5 +78,5 @@ def _told(judgements: Sequence[tuple[int, Judgement]], count: int) -> str:
     """What is the same for all is told once."""
     texts = {judgement.measured for _, judgement in judgements}
     if len(texts) == 1 and len(judgements) == count > 1:
-        return f"{count} GPUs: {texts.pop()}"
+        return f"{number_of(count, 'GPU')}: {texts.pop()}"
     return "; ".join(f"GPU {index}: {judgement.measured}" for index, judgement in judgements)

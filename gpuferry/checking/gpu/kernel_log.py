@@ -9,7 +9,6 @@ from gpuferry.driver.xid import Action, Event, classify, worst
 _EXPECTED = "no Xid since boot that asks for anything"
 _LOOK_UP = "look the Xid up in NVIDIA's catalogue; drain {server} until it is clear"
 _STEPS: dict[Action, str] = {
-    "restart_app": "restart the job that the evidence names; the GPU may go on working",
     "update": "see which driver fits: ./ferry plan driver {server}",
     "reset_gpu": "drain {server}, then reset the GPU (sudo nvidia-smi --gpu-reset -i INDEX)",
     "reboot": "drain and reboot {server}; if the fault returns, have the hardware replaced",
@@ -18,9 +17,11 @@ _STEPS: dict[Action, str] = {
 
 
 def xids(survey: Survey) -> Judgement:
-    """Faults that ask for nothing pass; of an application's alone the severity is minor.
+    """Faults that ask nothing of the server pass and are named.
 
-    A code that the catalogue does not know is never fine (NVIDIA/NVSentinel#1827).
+    That is what the catalogue ignores, and what an application did to itself: its next run may
+    be fine, and a node is not to be taken out for it (leptonai/gpud PR#987). A code that the
+    catalogue does not know is never fine (NVIDIA/NVSentinel#1827).
     """
     log = survey.kernel_log
     if not log.source:
@@ -29,10 +30,10 @@ def xids(survey: Survey) -> Judgement:
     heaviest = worst(events)
     if heaviest is None:
         return Judgement("pass", "no Xid since boot", _EXPECTED, f"read from {log.source}")
-    asking = [event for event in events if event.action != "ignore"]
+    asking = [event for event in events if event.action not in ("ignore", "restart_app")]
     told = "; ".join(_told(event) for event in asking or events)
     if not asking:
-        return Judgement("pass", f"nothing to do: {told}", _EXPECTED, heaviest.line)
+        return Judgement("pass", f"of jobs, not of the GPU: {told}", _EXPECTED, heaviest.line)
     return Judgement(
         "fail", told, _EXPECTED, heaviest.line, heaviest.severity,
         _STEPS.get(heaviest.action, _LOOK_UP),

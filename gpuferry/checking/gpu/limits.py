@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuferry.checking.gpu.judgement import Judgement, each_gpu, not_measured
+from gpuferry.checking.gpu.judgement import Judgement, each_gpu, not_measured, number_of
 from gpuferry.checking.gpu.model import model_of
 from gpuferry.checking.gpu.survey import Survey, Transcript
 
@@ -68,7 +68,7 @@ def memory(survey: Survey) -> Judgement:
         total, used = (number // _MIB for number in gpu.values["memory"])
         pids = gpu.values["processes"]
         row = model_of(survey, gpu)
-        told = f"{total} MiB, {used} MiB in use by {len(pids)} processes"
+        told = f"{total} MiB, {used} MiB in use by {number_of(len(pids), 'process')}"
         if row and total < (least := _least_mib(row.memory_gb, row.memory_mib)):
             return Judgement("fail", f"{told}; the model has {least} MiB or more")
         if used > LEAKED_MIB and not pids:

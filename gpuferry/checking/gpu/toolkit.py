@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import yaml
 
-from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured
+from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured, number_of
 from gpuferry.checking.gpu.survey import Survey
 from gpuferry.checking.gpu_container import GpuContainer
 
@@ -42,9 +43,11 @@ def in_container(survey: Survey, way: str, found: GpuContainer | None) -> Judgem
     if problems or not listed:
         told = "; ".join(problems) if listed else "no GPU in the container"
         return judge(False, told, expected, found["trouble"] or found["output"])
-    told = f"{len(listed)} GPUs, the same UUIDs"
+    told = f"{number_of(len(listed), 'GPU')}, the same by UUID"
     if len(listed) < len(survey.nvml.gpus):
         return not_measured(f"{told}; not all GPUs of the server answer", expected)
+    if found["trouble"]:
+        return judge(False, f"{told}, but {found['trouble']}", expected)
     return judge(True, told, expected, ", ".join(listed))
 
 
@@ -86,8 +89,8 @@ def _specifications(survey: Survey) -> dict[str, dict[str, Any]]:
         if not path.endswith((".json", ".yaml", ".yml")):
             continue
         try:
-            document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-        except yaml.YAMLError:
+            document = json.loads(text) if path.endswith(".json") else yaml.safe_load(text)
+        except (ValueError, yaml.YAMLError):
             continue
         if isinstance(document, dict) and document.get("kind") == "nvidia.com/gpu":
             found[path] = document

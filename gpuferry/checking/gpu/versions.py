@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured
+from gpuferry.checking.gpu.judgement import Judgement, judge, not_measured, number_of
 from gpuferry.checking.gpu.survey import Survey
 from gpuferry.checking.mark import CONVERGE
 from gpuferry.driver.facts import upstream
@@ -119,4 +119,4 @@ def container_versions(survey: Survey) -> Judgement:
         )  # fmt: skip
     if blind:
         return not_measured(f"no driver file is mounted in {', '.join(blind)}", expected)
-    return judge(True, f"{len(docker.containers)} containers use {now}", expected)
+    return judge(True, f"{now} in {number_of(len(docker.containers), 'container')}", expected)

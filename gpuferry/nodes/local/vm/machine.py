@@ -33,6 +33,8 @@ def create_command(
         *("container", "create", "--name", name, "--hostname", args.name),
         # For the bridge between the container's interface and the guest's.
         *("--cap-add", "NET_ADMIN", *devices),
+        # Empty at every start, so that what is said there is about this start.
+        *("--tmpfs", "/run"),
         *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),
         *("-v", f"{disk.image_path(args.stack, args.name)}:/disks/data.ext4"),
         *("-v", f"{disk.extra_folder(args.stack, args.name)}:/disks/extra"),

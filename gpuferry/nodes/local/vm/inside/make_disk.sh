@@ -13,10 +13,12 @@ mkdir -p "$root" "$esp/EFI/BOOT" "$esp/EFI/debian" /image
 tar --numeric-owner --xattrs -xpf /work/root.tar -C "$root"
 
 mkdir -p "$root/boot/efi" "$root/boot/grub" "$root/data"
+# A missing disk must not keep SSH from starting, but what is there is mounted before anything starts.
+wait=nofail,x-systemd.before=local-fs.target,x-systemd.device-timeout=60s
 cat >"$root/etc/fstab" <<EOF
 UUID=$root_id / ext4 errors=remount-ro 0 1
 UUID=${esp_id:0:4}-${esp_id:4} /boot/efi vfat umask=0077 0 2
-/dev/disk/by-id/virtio-data /data ext4 nodev,nosuid,nofail,x-systemd.device-timeout=30s 0 2
+/dev/disk/by-id/virtio-data /data ext4 nodev,nosuid,$wait 0 2
 EOF
 # The first kernel's installation or removal replaces this file by Debian's own (update-grub).
 cat >"$root/boot/grub/grub.cfg" <<EOF

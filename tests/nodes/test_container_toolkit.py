@@ -1,0 +1,58 @@
+"""The container toolkit's specification follows the GPUs and the driver that are there."""
+
+import pytest
+
+from gpuferry.desired import GPU_DOCKER, GPU_ROLES
+
+WISH = {"nvidia_driver_wish": {"gpus": 2}, "docker_daemon_options": GPU_DOCKER}
+OTHERS = [role for role in GPU_ROLES if role != "container_toolkit"]
+
+
+@pytest.fixture(scope="module")
+def node(new_node):
+    node = new_node("debian-13", gpu_model="L4", gpu_count=2)
+    node.play(*GPU_ROLES, **WISH)
+    return node
+
+
+def changed(node):
+    return node.play("container_toolkit", **WISH).changed_tasks.get(node.server.name, [])
+
+
+def test_nothing_to_do_a_second_time(node):
+    assert node.changed(*GPU_ROLES, **WISH) == 0
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "sed -i s/550[.]163[.]01/550.163.00/ /etc/cdi/nvidia.json",
+        'sed -i \'s/"name": "GPU-/"name": "XPU-/\' /etc/cdi/nvidia.json',
+        "rm /etc/cdi/nvidia.json",
+        "systemctl stop nvidia-cdi-refresh",
+        "systemctl disable -q nvidia-cdi-refresh",
+        "sed -i s/cdi/legacy/ /etc/nvidia-container-runtime/config.toml",
+    ],
+)
+def test_a_stale_specification_is_made_anew(node, edit):
+    node.run(edit)
+    assert len(changed(node)) == 1
+    assert changed(node) == []
+    assert node.run("grep -c 550.163.01 /etc/cdi/nvidia.json").strip() != "0"
+
+
+def test_the_specification_is_there_before_docker_after_a_restart(node):
+    node.run("rm /etc/cdi/nvidia.json")
+    node.restart()
+    order = node.run(
+        "systemctl show -p ActiveEnterTimestampMonotonic --value nvidia-cdi-refresh docker"
+    ).split()
+    assert int(order[0]) < int(order[1])
+    assert changed(node) == []
+
+
+def test_docker_keeps_running_through_all_of_it(node):
+    before = node.run("systemctl show -p MainPID --value docker")
+    node.run("rm /etc/cdi/nvidia.json")
+    changed(node)
+    assert node.run("systemctl show -p MainPID --value docker") == before
