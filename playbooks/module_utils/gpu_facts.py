@@ -362,13 +362,11 @@ def containers(host):
 
 def has_containers(host):
     """Whether any container runs, told without Docker: each has a shim that outlives it."""
-    paths = host.list("/proc/[0-9]*/comm")
-    shims = [p for p in paths if (host.read(p) or "").startswith("containerd-shim")]
-    for path in paths:
-        if path not in shims:
-            host.files.pop(path, None)
+    names = {p: host.read(p) or "" for p in host.list("/proc/[0-9]*/comm")}
+    # Other programs of the server are no part of a report.
+    host.files = {p: text for p, text in host.files.items() if p not in names}
     host.folders["/proc/[0-9]*/comm"] = []
-    return bool(shims)
+    return any(name.startswith("containerd-shim") for name in names.values())
 
 
 def boot(host):
