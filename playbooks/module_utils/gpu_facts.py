@@ -361,12 +361,12 @@ def containers(host):
 
 
 def has_containers(host):
-    """Whether any container runs, told without Docker: each has a shim that outlives it."""
-    names = {p: host.read(p) or "" for p in host.list("/proc/[0-9]*/comm")}
-    # Other programs of the server are no part of a report.
-    host.files = {p: text for p, text in host.files.items() if p not in names}
-    host.folders["/proc/[0-9]*/comm"] = []
-    return any(name.startswith("containerd-shim") for name in names.values())
+    """Whether any container runs, told without Docker: its shim lives on; others are not kept."""
+    before, paths = dict(host.files), host.list("/proc/[0-9]*/comm")
+    shims = [p for p in paths if (host.read(p) or "").startswith("containerd-shim")]
+    host.files = {**before, **dict.fromkeys(shims, "containerd-shim")}
+    host.folders["/proc/[0-9]*/comm"] = shims
+    return bool(shims)
 
 
 def boot(host):
