@@ -36,6 +36,7 @@ class Owns(BaseModel):
     packages: list[str] = Field(default_factory=list)
     units: list[str] = Field(default_factory=list)
     commands: list[list[str]] = Field(default_factory=list, description="their output counts")
+    reads: list[str] = Field(default_factory=list, description="other roles' variables it acts on")
 
 
 class Findings(BaseModel):
@@ -53,7 +54,8 @@ def owns(role: str, root: Path = REPOSITORY) -> Owns:
 
 def inputs_digest(role: str, variables: Mapping[str, Any], root: Path = REPOSITORY) -> str:
     """Hash of everything that decides what a role does: its files and its variables."""
-    own = {key: value for key, value in variables.items() if key.startswith(f"{role}_")}
+    foreign = owns(role, root).reads
+    own = {k: v for k, v in variables.items() if k.startswith(f"{role}_") or k in foreign}
     text = json.dumps(own, sort_keys=True) + tree_digest(f"roles/{role}", "playbooks", root=root)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -105,6 +105,14 @@ class SignedByConflict(_Facts):
     files: list[str]
 
 
+class Archive(_Facts):
+    """The source that carries the release's `main`; `inline`: its key is in the file itself."""
+
+    uri: str = ""
+    suite: str = ""
+    signed_by: str = ""
+
+
 class Apt(_Facts):
     """Package sources; `lists` tells whether package lists were ever fetched."""
 
@@ -112,6 +120,7 @@ class Apt(_Facts):
     conflicts: list[SignedByConflict] = Field(default_factory=list)
     components: list[str] = Field(default_factory=list)
     lists: bool = False
+    archive: Archive = Field(default_factory=Archive)
 
 
 class Module(_Facts):

@@ -15,7 +15,7 @@ REPOSITORIES = "https://developer.download.nvidia.com/compute/cuda/repos"
 def apt_source(facts: Facts, plan: Plan) -> dict[str, Any]:
     """What to add: `nvidia`, NVIDIA's repository with its key; `components` of the archive.
 
-    Both are empty where nothing is to be added.
+    Both are empty where nothing is to be added. `problem` says why components cannot be added.
     """
     row = repository_row(facts)
     nvidia: dict[str, str] = {}
@@ -29,4 +29,16 @@ def apt_source(facts: Facts, plan: Plan) -> dict[str, Any]:
     # apt tells no components before it has lists; then nothing is known to be missing.
     known = set(facts.apt.components)
     missing = [c for c in wanted if c not in known] if plan.packages and known else []
-    return {"nvidia": nvidia, "components": missing}
+    archive = facts.apt.archive
+    problem = ""
+    if missing and (not archive.uri or archive.signed_by == "inline" or "***" in archive.uri):
+        problem = (
+            f"the archive's components {', '.join(missing)} are missing, and its source cannot be "
+            "copied (not found, a key inside the file, or a password in its address)"
+        )
+    return {
+        "nvidia": nvidia,
+        "components": missing,
+        "archive": archive.model_dump(),
+        "problem": problem,
+    }

@@ -46,12 +46,15 @@ class ActionModule(ActionBase):
             options = " Or: ".join(f"{text[0].upper()}{text[1:]}." for text in plan.refusal.options)
             sentence = f"{plan.refusal.sentence[0].upper()}{plan.refusal.sentence[1:]}."
             return {**result, "failed": True, "msg": f"{sentence} {options}"}
+        source = apt_source(Facts.model_validate(answer), plan)
+        if source["problem"]:
+            why = f"{source['problem'][0].upper()}{source['problem'][1:]}."
+            return {**result, "failed": True, "msg": f"{why} Add them to the source by hand."}
         if early:
             return {**result, "changed": False}
-        facts = Facts.model_validate(answer)
         decided = {
             **plan.model_dump(mode="json"),
-            "apt_source": apt_source(facts, plan),
+            "apt_source": source,
             "cuda_version": newest_native(plan.branch),
         }
         found = {"driver_plan": decided, "gpu": answer}

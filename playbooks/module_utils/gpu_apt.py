@@ -95,8 +95,11 @@ def parse_policy(text):
     return {name: value for name, value in found.items() if value["versions"]}
 
 
-def apt(host):
-    """Package sources: NVIDIA's, two keys for one source, components."""
+INLINE = "inline"
+
+
+def apt(host, codename):
+    """Package sources: NVIDIA's, two keys for one source, components, the release's own archive."""
     entries = [entry for path in host.list("/etc/apt/sources.list")
                + host.list("/etc/apt/sources.list.d/*.list")
                for entry in one_line_sources(path, host.read(path) or "")]  # fmt: skip
@@ -108,11 +111,21 @@ def apt(host):
     conflicts = [
         {"uri": uri, "files": sorted({entry["file"] for entry in same})}
         for (uri, _), same in keys.items()
-        if len({entry["signed_by"] for entry in same}) > 1
+        # One entry without a key beside one with it is no conflict to apt.
+        if len({entry["signed_by"] for entry in same if entry["signed_by"]}) > 1
     ]
+    release = next(
+        (
+            {name: entry[name] for name in ("uri", "suite", "signed_by")}
+            for entry in entries
+            if entry["suite"] == codename and "main" in entry["components"]
+        ),
+        {},
+    )
     return {
         "nvidia": [entry for entry in entries if is_nvidias(entry["uri"])],
         "conflicts": conflicts,
+        "archive": release,
         "components": sorted({word for entry in entries for word in entry["components"]}),
         "lists": bool(host.list("/var/lib/apt/lists/*Packages*")),
     }
@@ -147,6 +160,9 @@ def deb822_sources(path, text):
             match = re.match(r"([A-Za-z-]+):\s*(.*)", line)
             if match:
                 fields[match.group(1).lower()] = match.group(2)
+        # A key in the file itself, below the field.
+        if "BEGIN PGP" in block:
+            fields["signed-by"] = INLINE
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
             continue
         found += [

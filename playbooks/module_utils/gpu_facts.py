@@ -43,17 +43,18 @@ def gather_from(host, simulate=(), also=()):
     release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     packages = installed_packages(host, also)
     smi = nvidia_smi(host)
+    system = operating_system(host)
     facts = {
         "schema": SCHEMA,
         "simulated": host.exists("/var/lib/gpusim/scenario.json"),
         "pci": pci_devices(host),
         "kernel": kernel(host, release),
-        "os": operating_system(host),
+        "os": system,
         "virtualization": virtualization(host),
         "secure_boot": secure_boot(host),
         "packages": packages,
         "candidates": candidates(host, also),
-        "apt": apt(host),
+        "apt": apt(host, system["codename"]),
         "module": module(host, release),
         "library": library(host),
         "dkms": dkms(host),

@@ -136,6 +136,8 @@ def _role(root: Path, text: str) -> None:
     path = root / "roles/base/tasks/main.yml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+    (root / "roles/base/meta").mkdir(exist_ok=True)
+    (root / "roles/base/meta/owns.yml").write_text("files: [/x]\n")
 
 
 def test_a_proof_depends_on_the_role_its_variables_and_nothing_else(tmp_path: Path) -> None:
@@ -172,3 +174,10 @@ def test_the_passphrase_is_made_once_and_private(
     assert path.read_text() == first
     assert path.stat().st_mode & 0o777 == 0o600
     assert [p.name for p in path.parent.iterdir()] == ["passphrase"]
+
+
+def test_a_role_is_played_again_when_a_variable_that_it_reads_changes() -> None:
+    before, after = ({"nvidia_driver_wish": {"cuda": {"runtime": r}}} for r in ([], ["12.4"]))
+    for role in ("nvidia_driver", "nvidia_cuda", "fabric_manager", "container_toolkit"):
+        assert proof.inputs_digest(role, before) != proof.inputs_digest(role, after), role
+    assert proof.inputs_digest("docker", before) == proof.inputs_digest("docker", after)

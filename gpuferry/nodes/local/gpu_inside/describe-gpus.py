@@ -34,7 +34,7 @@ def with_folders(path):
     mounts = specification.setdefault("containerEdits", {}).setdefault("mounts", [])
     options = ["rbind", "rprivate"]
     mounts += [{"hostPath": f, "containerPath": f, "options": options} for f in FOLDERS]
-    return json.dumps(specification, indent=1)
+    return json.dumps(specification, separators=(",", ":"))
 
 
 def main(path):
@@ -42,6 +42,7 @@ def main(path):
     name_library()
     fresh = "/run/gpusim/cdi.json"
     command = ["nvidia-ctk", "cdi", "generate", "--format=json", f"--output={fresh}"]
+    command += ["--device-name-strategy=uuid", "--device-name-strategy=index"]
     done = subprocess.run([*command, f"--library-search-path={LIBRARIES}"], check=False)
     if done.returncode == 0:
         with open(f"{path}.draft", "w", encoding="utf-8") as handle:
