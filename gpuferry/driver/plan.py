@@ -40,7 +40,7 @@ def _plan(facts: Facts, wish: Wish) -> Plan:
             "unbind them from vfio-pci",
         )
     told = bool(wish.branch) and wish.flavour != "auto"
-    needs = needs_of(facts.pci, ours, told=told or facts.works)
+    needs = needs_of(facts.pci, ours, told=told or facts.works or facts.sick)
     if facts.virtualization.container:
         return container_plan(facts, wish, needs)
     return _on_metal(facts, wish, needs)
@@ -56,6 +56,8 @@ def _guest(facts: Facts) -> Plan:
             flavour=facts.module.flavour,
             reasons=["the GPU is virtual: its driver and licence are the host's affair"],
         )
+    if facts.sick:
+        present.refuse_a_fault(facts)
     raise Refused(
         "vgpu_guest",
         "the GPU is virtual: its driver (GRID) and licence come from whoever runs the host, in "
@@ -77,9 +79,11 @@ def _without_gpu(wish: Wish) -> Plan:
 
 
 def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
-    change = present.unfit(facts, wish, needs) if facts.works else ""
+    change = present.unfit(facts, wish, needs) if facts.works or facts.sick else ""
     if facts.works and not change:
         return _leave(facts, wish, needs)
+    if facts.sick and not change:
+        present.refuse_a_fault(facts)
     present.refuse_what_cannot_be_mended(facts)
     gates.machine(facts)
     if not change and (why := present.after_reboot(facts, wish)):
