@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from gpuferry.driver import gates, present
@@ -9,7 +10,7 @@ from gpuferry.driver.cuda import plan_cuda
 from gpuferry.driver.decision import Plan
 from gpuferry.driver.facts import Facts, branch_of
 from gpuferry.driver.needs import Needs, needs_of
-from gpuferry.driver.offers import Offer, choose
+from gpuferry.driver.offers import Offer, choose, without_prebuilt
 from gpuferry.driver.packages import Package, distribution_row, match
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.user_space import container_plan, simulated_plan
@@ -18,10 +19,38 @@ from gpuferry.driver.wish import Wish
 
 def plan_driver(facts: Facts, wish: Wish | None = None) -> Plan:
     """Decide about the driver, CUDA and what goes with them; never raises for known facts."""
+    wish = wish or Wish()
     try:
-        return _judged(_plan(facts, wish or Wish()), facts, wish or Wish())
+        try:
+            return _judged(_plan(facts, wish), facts, wish)
+        except Refused as refused:
+            return _built_here(facts, wish, refused)
     except Refused as refused:
         return Plan(action="refuse", refusal=refused.refusal)
+
+
+def unasked(plan: Plan, asked: Sequence[Sequence[str]]) -> list[str]:
+    """The package set that apt is still to be asked about, beside those that it was asked about.
+
+    The answers to all of them decide: a set that cannot be installed may lead to another one.
+    """
+    arguments = [package.argument for package in plan.packages]
+    known = any(sorted(words) == sorted(arguments) for words in asked)
+    return [] if plan.simulated_by_apt or known else arguments
+
+
+def _built_here(facts: Facts, wish: Wish, refused: Refused) -> Plan:
+    """The module by DKMS, where apt cannot install a prebuilt one.
+
+    Raises:
+        Refused: the reason was another one, or that is refused as well.
+    """
+    instead = without_prebuilt(facts) if refused.refusal.reason == "apt_cannot" else None
+    if instead is None:
+        raise refused
+    plan = _judged(_plan(instead, wish), instead, wish)
+    why = f"no prebuilt module: {refused.refusal.sentence}"
+    return plan.model_copy(update={"reasons": [*plan.reasons, why]})
 
 
 def _plan(facts: Facts, wish: Wish) -> Plan:

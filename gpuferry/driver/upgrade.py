@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gpuferry.driver import gates
 from gpuferry.driver.facts import Candidate, Facts, Simulation, branch_of, upstream
+from gpuferry.driver.offers import without_prebuilt
 from gpuferry.driver.packages import Package, match
 from gpuferry.driver.plan import plan_driver
 from gpuferry.driver.refusal import Refusal, Refused
@@ -60,8 +61,15 @@ def plan_upgrade(
     frozen families with their versions, `frozen` the recorded ones; `to` is a driver branch or an
     exact version, empty for the newest of everything within the driver's branch.
     """
+    facts = _released(facts)
     try:
-        return _plan(_released(facts), members, frozen, wish, to)
+        try:
+            return _plan(facts, members, frozen, wish, to)
+        except Refused as refused:
+            instead = without_prebuilt(facts) if refused.refusal.reason == "apt_cannot" else None
+            if instead is None:
+                raise
+            return _plan(instead, members, frozen, wish, to)
     except Refused as refused:
         return UpgradePlan(refusal=refused.refusal)
 

@@ -122,9 +122,14 @@ class Upgrade:
     def plan(self, seen: Seen, wish: Wish) -> UpgradePlan:
         """Decide, let apt try exactly that, decide again."""
         plan = plan_upgrade(seen.facts, seen.members, seen.frozen, wish, self._options.to)
-        if plan.packages and not plan.refusal:
+        sets: list[list[str]] = []
+        # A set that apt cannot install may lead to another one.
+        while not plan.simulated and (arguments := [p.argument for p in plan.packages]):
+            if arguments in sets:
+                break
             self._say("asking apt what this set would do")
-            seen = self.look([[package.argument for package in plan.packages]])
+            sets.append(arguments)
+            seen = self.look(sets)
             plan = plan_upgrade(seen.facts, seen.members, seen.frozen, wish, self._options.to)
         return plan
 

@@ -183,3 +183,33 @@ def test_a_package_with_its_branch_in_the_name_may_give_way_to_the_next() -> Non
     plan = decide(facts(MEMBERS, BOTH, apt=apt))
     assert plan.refusal is None
     assert [m.name for m in plan.moves if not m.new] == ["nvidia-utils-550"]
+
+
+UBUNTU = "580.126.09-0ubuntu0.24.04.1"
+OF_535 = {"libnvidia-compute-535-server": "535.309.01-1", "nvidia-utils-535-server": "535.309.01-1"}
+OF_580 = ("nvidia-dkms-580-server-open", "nvidia-kernel-common-580-server",
+          "libnvidia-compute-580-server", "nvidia-compute-utils-580-server",
+          "nvidia-utils-580-server")  # fmt: skip
+PREBUILT = "linux-modules-nvidia-580-server-open-6.8.0-79-generic"
+
+
+def on_ubuntu(*apt: dict[str, Any]) -> Facts:
+    """535 works, and the next branch has a module for this kernel."""
+    return facts(
+        OF_535, {**dict.fromkeys(OF_580, (UBUNTU,)), PREBUILT: ("6.8.0-79.79+1",)},
+        simulated=False, simulations=list(apt),
+        os={"id": "ubuntu", "version_id": "24.04"},
+        kernel={"release": "6.8.0-79-generic", "headers_installed": True},
+        module={"loaded": True, "version": "535.309.01", "flavour": "open"},
+        library={"version": "535.309.01"}, nvidia_smi={"state": "ok", "code": 0},
+    )  # fmt: skip
+
+
+def test_another_branch_is_built_here_where_apt_cannot_install_its_prebuilt_module() -> None:
+    plan = decide(on_ubuntu(), OF_535, to="580")
+    assert PREBUILT in [p.name for p in plan.packages]
+    failed = {**said([p.argument for p in plan.packages]), "state": "failed", "problem": "unmet"}
+    plan = decide(on_ubuntu(failed), OF_535, to="580")
+    assert plan.refusal is None
+    assert "nvidia-dkms-580-server-open" in [p.name for p in plan.packages]
+    assert PREBUILT not in [p.name for p in plan.packages]
