@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuferry.driver.shared import shared
 
 Answer = Literal["ok", "failed", "absent", "hung"]
+# nvidia-smi's exit codes for no driver, no library, another version (nvidia-smi(1), RETURN VALUE).
+NO_DRIVER = (9, 12, 18)
 
 
 class _Facts(BaseModel):
@@ -269,10 +271,22 @@ class Facts(_Facts):
         return sorted((d for d in self.pci if d.is_gpu), key=lambda device: device.address)
 
     @property
+    def whole(self) -> bool:
+        """The module is loaded, in the library's version."""
+        version = self.module.version
+        return self.module.loaded and bool(version) and version == self.library.version
+
+    @property
     def works(self) -> bool:
         """Module and library have one version, and nvidia-smi answers."""
-        same = self.module.loaded and self.module.version == self.library.version
-        return same and self.nvidia_smi.state == "ok"
+        return self.whole and self.nvidia_smi.state == "ok"
+
+    @property
+    def sick(self) -> bool:
+        """The driver is whole, but a GPU or a hung program keeps nvidia-smi from answering well."""
+        smi = self.nvidia_smi
+        failed = smi.state == "failed" and smi.code not in NO_DRIVER
+        return self.whole and (failed or smi.state == "hung")
 
     @property
     def nouveau_holds(self) -> bool:

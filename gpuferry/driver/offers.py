@@ -21,6 +21,7 @@ from gpuferry.driver.refusal import Refused
 from gpuferry.driver.rules import table
 from gpuferry.driver.wish import Wish
 
+_PREBUILT = "linux-modules-nvidia-"
 FLAVOURS: tuple[Literal["open", "proprietary"], ...] = ("open", "proprietary")
 
 
@@ -123,7 +124,7 @@ def _distribution_offer(
     prebuilt = bool(signed) and all(name in facts.candidates for name in signed)
     kernel = signed if prebuilt else filled(rules["kernel"][flavour], **words)
     names = [
-        *([] if prebuilt else kernel),
+        *(filled(rules.get("signed_same_version", []), **words) if prebuilt else kernel),
         *filled(rules["same_version"], **words),
         *(manager if needs.fabric_manager else []),
     ]
@@ -199,6 +200,21 @@ def _with_versions(offer: Offer, names: list[str], facts: Facts, wish: Wish) -> 
     return offer.model_copy(
         update={"packages": found.packages, "version": found.version, "problem": found.problem}
     )
+
+
+def without_prebuilt(facts: Facts) -> Facts | None:
+    """Facts under which DKMS builds the module, where apt cannot install a prebuilt one.
+
+    None: that was not the trouble, or the kernel takes none that is built here. A prebuilt module
+    lags behind the libraries whenever an archive has published only these.
+    """
+    failed = [s for s in facts.simulations if s.state == "failed"]
+    tried = any(word.startswith(_PREBUILT) for s in failed for word in s.arguments)
+    secure = facts.secure_boot
+    if not tried or (secure.modules_must_be_signed != "no" and secure.mok != "enrolled"):
+        return None
+    kept = {n: c for n, c in facts.candidates.items() if not n.startswith(_PREBUILT)}
+    return facts.model_copy(update={"candidates": kept})
 
 
 def _without(facts: Facts) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from gpuferry.driver import gates, present
@@ -9,7 +10,7 @@ from gpuferry.driver.cuda import plan_cuda
 from gpuferry.driver.decision import Plan
 from gpuferry.driver.facts import Facts, branch_of
 from gpuferry.driver.needs import Needs, needs_of
-from gpuferry.driver.offers import Offer, choose
+from gpuferry.driver.offers import Offer, choose, without_prebuilt
 from gpuferry.driver.packages import Package, distribution_row, match
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.user_space import container_plan, simulated_plan
@@ -18,10 +19,38 @@ from gpuferry.driver.wish import Wish
 
 def plan_driver(facts: Facts, wish: Wish | None = None) -> Plan:
     """Decide about the driver, CUDA and what goes with them; never raises for known facts."""
+    wish = wish or Wish()
     try:
-        return _judged(_plan(facts, wish or Wish()), facts, wish or Wish())
+        try:
+            return _judged(_plan(facts, wish), facts, wish)
+        except Refused as refused:
+            return _built_here(facts, wish, refused)
     except Refused as refused:
         return Plan(action="refuse", refusal=refused.refusal)
+
+
+def unasked(plan: Plan, asked: Sequence[Sequence[str]]) -> list[str]:
+    """The package set that apt is still to be asked about, beside those that it was asked about.
+
+    The answers to all of them decide: a set that cannot be installed may lead to another one.
+    """
+    arguments = [package.argument for package in plan.packages]
+    known = any(sorted(words) == sorted(arguments) for words in asked)
+    return [] if plan.simulated_by_apt or known else arguments
+
+
+def _built_here(facts: Facts, wish: Wish, refused: Refused) -> Plan:
+    """The module by DKMS, where apt cannot install a prebuilt one.
+
+    Raises:
+        Refused: the reason was another one, or that is refused as well.
+    """
+    instead = without_prebuilt(facts) if refused.refusal.reason == "apt_cannot" else None
+    if instead is None:
+        raise refused
+    plan = _judged(_plan(instead, wish), instead, wish)
+    why = f"no prebuilt module: {refused.refusal.sentence}"
+    return plan.model_copy(update={"reasons": [*plan.reasons, why]})
 
 
 def _plan(facts: Facts, wish: Wish) -> Plan:
@@ -40,7 +69,7 @@ def _plan(facts: Facts, wish: Wish) -> Plan:
             "unbind them from vfio-pci",
         )
     told = bool(wish.branch) and wish.flavour != "auto"
-    needs = needs_of(facts.pci, ours, told=told or facts.works)
+    needs = needs_of(facts.pci, ours, told=told or facts.works or facts.sick)
     if facts.virtualization.container:
         return container_plan(facts, wish, needs)
     return _on_metal(facts, wish, needs)
@@ -56,6 +85,8 @@ def _guest(facts: Facts) -> Plan:
             flavour=facts.module.flavour,
             reasons=["the GPU is virtual: its driver and licence are the host's affair"],
         )
+    if facts.sick:
+        present.refuse_a_fault(facts)
     raise Refused(
         "vgpu_guest",
         "the GPU is virtual: its driver (GRID) and licence come from whoever runs the host, in "
@@ -77,9 +108,11 @@ def _without_gpu(wish: Wish) -> Plan:
 
 
 def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
-    change = present.unfit(facts, wish, needs) if facts.works else ""
+    change = present.unfit(facts, wish, needs) if facts.works or facts.sick else ""
     if facts.works and not change:
         return _leave(facts, wish, needs)
+    if facts.sick and not change:
+        present.refuse_a_fault(facts)
     present.refuse_what_cannot_be_mended(facts)
     gates.machine(facts)
     if not change and (why := present.after_reboot(facts, wish)):

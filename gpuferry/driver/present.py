@@ -18,7 +18,9 @@ def unfit(facts: Facts, wish: Wish, needs: Needs) -> str:
         return f"version {wish.exact} is wanted, {module.version} is there"
     if wish.flavour not in ("auto", module.flavour):
         return f"the {wish.flavour} modules are wanted, the {module.flavour} ones are there"
-    return needs.problem(branch, module.flavour) if needs.open != "either" else ""
+    # What works is not argued with; what does not may be the wrong branch for the GPU.
+    judged = needs.open != "either" or not facts.works
+    return needs.problem(branch, module.flavour) if judged else ""
 
 
 def after_reboot(facts: Facts, wish: Wish) -> str:
@@ -65,8 +67,8 @@ def _flavour(facts: Facts) -> str:
     return facts.module.disk_flavour or (told.pop() if len(told) == 1 else "")
 
 
-def refuse_what_cannot_be_mended(facts: Facts) -> None:
-    """Refuse where another installer, or a hung driver, is in the way."""
+def refuse_a_fault(facts: Facts) -> None:
+    """Refuse where the driver hangs, or is whole and a GPU is not."""
     if facts.nvidia_smi.state == "hung":
         raise Refused(
             "driver_hung",
@@ -75,6 +77,21 @@ def refuse_what_cannot_be_mended(facts: Facts) -> None:
             "look for an Xid in the kernel's log: journalctl -k | grep NVRM",
             "reboot the server, then plan again",
         )
+    if facts.sick:
+        raise Refused(
+            "gpu_fault",
+            f"driver {facts.module.version} is loaded and whole, but nvidia-smi ends with code "
+            f"{facts.nvidia_smi.code}: a GPU's fault, which no package mends",
+            "see which GPU it is, and what the kernel's log says: ./ferry check --only gpu",
+            "reset the GPU (sudo nvidia-smi --gpu-reset) or reboot, then plan again",
+            "ask the provider for another server if the fault comes back",
+        )
+
+
+def refuse_what_cannot_be_mended(facts: Facts) -> None:
+    """Refuse where another installer, or a hung driver, is in the way."""
+    if facts.nvidia_smi.state == "hung":
+        refuse_a_fault(facts)
     if facts.runfile.marks:
         raise Refused(
             "runfile",

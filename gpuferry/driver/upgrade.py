@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from gpuferry.driver import gates
+from gpuferry.driver import gates, new_kernels
 from gpuferry.driver.facts import Candidate, Facts, Simulation, branch_of, upstream
+from gpuferry.driver.offers import without_prebuilt
 from gpuferry.driver.packages import Package, match
 from gpuferry.driver.plan import plan_driver
 from gpuferry.driver.refusal import Refusal, Refused
@@ -60,8 +61,15 @@ def plan_upgrade(
     frozen families with their versions, `frozen` the recorded ones; `to` is a driver branch or an
     exact version, empty for the newest of everything within the driver's branch.
     """
+    facts = _released(facts)
     try:
-        return _plan(_released(facts), members, frozen, wish, to)
+        try:
+            return _plan(facts, members, frozen, wish, to)
+        except Refused as refused:
+            instead = without_prebuilt(facts) if refused.refusal.reason == "apt_cannot" else None
+            if instead is None:
+                raise
+            return _plan(instead, members, frozen, wish, to)
     except Refused as refused:
         return UpgradePlan(refusal=refused.refusal)
 
@@ -221,26 +229,10 @@ def _judged(
             f"the package set removes {', '.join(removed[:6])}",
             "resolve the conflict by hand; an upgrade moves packages, it does not drop them",
         )
-    _headers_come_along(facts, found)
+    new_kernels.have_a_module(facts, found)
     moves = [Move(name=p.name, old=p.old, new=p.version) for p in found.install]
     return moves + [Move(name=name, old=members.get(name, "?")) for name in found.remove]
 
 
 def _stem(name: str) -> str:
     return re.sub(r"-\d{3}(?=-|$)", "", name)
-
-
-def _headers_come_along(facts: Facts, found: Simulation) -> None:
-    """A kernel without headers gets no DKMS module, and boots without a driver."""
-    if not facts.dkms:
-        return
-    coming = {p.name for p in found.install} | set(facts.packages)
-    for package in found.install:
-        release = package.name.removeprefix("linux-image-")
-        new = package.name not in facts.packages and release[:1].isdigit()
-        if release != package.name and new and f"linux-headers-{release}" not in coming:
-            raise Refused(
-                "no_headers",
-                f"kernel {release} would come without its headers, and DKMS would build no module",
-                f"install the headers' metapackage too: linux-headers-{gates.kernel_suffix(facts)}",
-            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuferry.driver import Facts, Plan, Wish, gather, plan_driver, wishes
+from gpuferry.driver.plan import unasked
 from gpuferry.driver.verdicts import verdict_of
 from gpuferry.engine import find
 from gpuferry.engine.project import Project
@@ -48,8 +49,10 @@ def show(
 def _offline(path: Path, wish: Wish) -> tuple[Facts, Plan]:
     facts = gather.from_path(path)
     plan = plan_driver(facts, wish)
-    if path.is_dir() and plan.packages and not plan.simulated_by_apt:
-        facts = gather.from_path(path, [[p.argument for p in plan.packages]])
+    sets: list[list[str]] = []
+    while path.is_dir() and (arguments := unasked(plan, sets)):
+        sets.append(arguments)
+        facts = gather.from_path(path, sets)
         plan = plan_driver(facts, wish)
     return facts, plan
 
@@ -60,9 +63,10 @@ def ask(server: Server, wish: Wish, record: Path | None) -> tuple[Facts, Plan]:
         say_on_stderr(f"{server.name}: gathering facts")
         facts, recording = gather.from_server(session, server, record=record is not None)
         plan = plan_driver(facts, wish)
-        if plan.packages:
+        sets: list[list[str]] = []
+        while arguments := unasked(plan, sets):
             say_on_stderr(f"{server.name}: asking apt what this set would do")
-            sets = [[package.argument for package in plan.packages]]
+            sets.append(arguments)
             facts, recording = gather.from_server(session, server, sets, record=record is not None)
             plan = plan_driver(facts, wish)
     if record is not None:

@@ -17,7 +17,8 @@ from gpuferry.driver.upgrade import Move, UpgradePlan, plan_upgrade
 from gpuferry.errors import Interrupted, SpecError, StepFailed
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
-from gpuferry.verdict import Verdict, worst_exit_code
+from gpuferry.operate import upgrade_judgement as judgement
+from gpuferry.verdict import Verdict
 
 Say = Callable[[str], None]
 Result = Literal["planned", "refused", "nothing", "upgraded", "accepted", "rolled_back", "broken"]
@@ -40,6 +41,7 @@ class Marker(BaseModel):
     reboot: bool = False
     boot_id: str = ""
     since: str = ""
+    failing: list[str] = Field(default_factory=list, description="checks that failed before")
 
     @property
     def moves(self) -> list[Move]:
@@ -122,9 +124,14 @@ class Upgrade:
     def plan(self, seen: Seen, wish: Wish) -> UpgradePlan:
         """Decide, let apt try exactly that, decide again."""
         plan = plan_upgrade(seen.facts, seen.members, seen.frozen, wish, self._options.to)
-        if plan.packages and not plan.refusal:
+        sets: list[list[str]] = []
+        # A set that apt cannot install may lead to another one.
+        while not plan.simulated and (arguments := [p.argument for p in plan.packages]):
+            if arguments in sets:
+                break
             self._say("asking apt what this set would do")
-            seen = self.look([[package.argument for package in plan.packages]])
+            sets.append(arguments)
+            seen = self.look(sets)
             plan = plan_upgrade(seen.facts, seen.members, seen.frozen, wish, self._options.to)
         return plan
 
@@ -187,6 +194,7 @@ class Upgrade:
             upgrade_absent=gone,
             upgrade_removes=gone,
             upgrade_reboot=marker.reboot,
+            upgrade_failing=marker.failing,
             ferry_disturb=True,
         )
 
@@ -212,6 +220,11 @@ class Upgrade:
             {self._server.name: expected},
             on_verdict=lambda v: self._say(f"{v.status}: {v.id}: {v.measured}"),
         )
+
+    def failing_before(self) -> list[str]:
+        """What fails already is not the upgrade's doing: a sick GPU would undo any."""
+        self._say("before anything moves")
+        return judgement.baseline(self.check())
 
     def freeze(self) -> list[Verdict]:
         """Take what is installed as the frozen set, forget the upgrade, and see that it holds."""
@@ -267,16 +280,17 @@ def _refuse_what_does_not_fit(name: str, seen: Seen, options: Options) -> None:
 
 def _accepted(work: Upgrade, seen: Seen) -> Outcome:
     verdicts = work.check()
-    if worst_exit_code(verdicts) != 0:
-        return Outcome("refused", f"not accepted, checks fail: {_failed(verdicts)}",
-                       verdicts=verdicts)  # fmt: skip
+    known = judgement.acceptable(verdicts, seen.marker.failing if seen.marker else [])
+    if not judgement.good(verdicts, known):
+        new = judgement.told(judgement.new_failures(verdicts, known))
+        return Outcome("refused", f"not accepted, checks fail: {new}", verdicts=verdicts)
     verdicts += work.freeze()
     moves = [
         Move(name=n, old=seen.frozen.get(n, ""), new=seen.members.get(n, ""))
         for n in sorted({*seen.frozen, *seen.members})
         if seen.frozen.get(n) != seen.members.get(n)
     ]
-    return _judged("accepted", "what is installed is the frozen set now", moves, verdicts)
+    return _judged("accepted", "what is installed is the frozen set now", moves, verdicts, known)
 
 
 def _unfinished(work: Upgrade, marker: Marker, options: Options) -> Outcome:
@@ -299,12 +313,15 @@ def _fresh(work: Upgrade, seen: Seen, wish: Wish, options: Options) -> Outcome:
         return Outcome("nothing", "nothing to do: " + _standing(seen), plan=plan)
     if options.plan_only:
         return Outcome("planned", "nothing was changed", plan.moves, plan)
+    # Before the drain: from there on little time shall pass in which work could start again.
+    failing = work.failing_before()
     work.drain()
     marker = Marker(
         phase="installing",
         to=options.to,
         new={move.name: move.new for move in plan.moves},
         reboot=plan.reboot,
+        failing=failing,
     )
     return _go(work, marker, begin=True)
 
@@ -325,12 +342,14 @@ def _go(work: Upgrade, marker: Marker, *, begin: bool) -> Outcome:
             raise
         return _roll_back(work, found, str(failure))
     verdicts = work.check()
-    if worst_exit_code(verdicts) != 0:
+    if not judgement.good(verdicts, marker.failing):
         found = work.look().marker
         assert found is not None  # only the freeze removes it
-        return _roll_back(work, found, f"checks fail: {_failed(verdicts)}", verdicts)
+        new = judgement.told(judgement.new_failures(verdicts, marker.failing))
+        return _roll_back(work, found, f"checks fail: {new}", verdicts)
     verdicts += work.freeze()
-    return _judged("upgraded", "upgraded, checked and frozen", marker.moves, verdicts)
+    message = "upgraded, checked and frozen"
+    return _judged("upgraded", message, marker.moves, verdicts, marker.failing)
 
 
 def _roll_back(work: Upgrade, marker: Marker, why: str, before: Sequence[Verdict] = ()) -> Outcome:
@@ -347,7 +366,10 @@ def _roll_back(work: Upgrade, marker: Marker, why: str, before: Sequence[Verdict
             verdicts=list(before),
         )
     verdicts = work.check()
-    state = "" if worst_exit_code(verdicts) == 0 else f"; checks fail: {_failed(verdicts)}"
+    state = judgement.remark(verdicts, marker.failing)
+    if not judgement.good(verdicts, marker.failing):
+        new = judgement.new_failures(verdicts, marker.failing)
+        state = f"; checks fail: {judgement.told(new)}{state}"
     verdicts += work.freeze()
     return Outcome(
         "rolled_back",
@@ -357,12 +379,14 @@ def _roll_back(work: Upgrade, marker: Marker, why: str, before: Sequence[Verdict
     )
 
 
-def _judged(result: Result, message: str, moves: list[Move], verdicts: list[Verdict]) -> Outcome:
-    if any(v.status in ("fail", "refused") for v in verdicts):
-        message, result = f"{message}, but: {_failed(verdicts)}", "broken"
+def _judged(
+    result: Result,
+    message: str,
+    moves: list[Move],
+    verdicts: list[Verdict],
+    known: Sequence[str],
+) -> Outcome:
+    if new := judgement.new_failures(verdicts, known):
+        message, result = f"{message}, but: {judgement.told(new)}", "broken"
+    message += judgement.remark(verdicts, known)
     return Outcome(result, message, moves, verdicts=verdicts)
-
-
-def _failed(verdicts: Sequence[Verdict]) -> str:
-    failed = [f"{v.id}: {v.measured}" for v in verdicts if v.status in ("fail", "refused")]
-    return "; ".join(failed) or "no check passed"

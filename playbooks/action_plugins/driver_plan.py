@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from gpuferry.driver import Facts, Plan, Wish, plan_driver
 from gpuferry.driver.cuda import newest_native
+from gpuferry.driver.plan import unasked
 from gpuferry.driver.source import apt_source
 
 # What apt's lists decide, which a bare server does not have yet.
@@ -37,9 +38,10 @@ class ActionModule(ActionBase):
             wish = wish.model_copy(update={"allow": [*wish.allow, "disturb"]})
         answer, plan = self._gather(task_vars, wish, [])
         # apt can only be asked once it has lists and knows the packages.
-        if plan.packages and all(package.version for package in plan.packages):
-            arguments = [package.argument for package in plan.packages]
-            answer, plan = self._gather(task_vars, wish, [arguments])
+        sets: list[list[str]] = []
+        while all(p.version for p in plan.packages) and (arguments := unasked(plan, sets)):
+            sets.append(arguments)
+            answer, plan = self._gather(task_vars, wish, sets)
         early = bool(self._task.args.get("early"))
         unknown = early and not answer.get("apt", {}).get("lists")
         if plan.refusal is not None and not (unknown and plan.refusal.reason in _ABOUT_OFFERS):

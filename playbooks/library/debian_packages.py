@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shlex
 import time
 
-from ansible.module_utils import disturb, freeze, gpu_use
+from ansible.module_utils import disturb, freeze, gpu_use, kernel_removal
 from ansible.module_utils.apt_run import (
     UPDATE,
     AptFailed,
@@ -50,6 +53,15 @@ options:
   moves_frozen:
     description: The packages may be held and may go back to an older version (a wanted upgrade).
     type: bool
+  families:
+    description: >
+      Regular expressions for the beginning of package names. Members are held by that very run of
+      apt, also when it fails and nobody is there any more to hold them.
+    type: list
+    elements: str
+  removes_running_kernel:
+    description: The running kernel may be among C(absent) (the way back from another one).
+    type: bool
   disturb:
     description: >
       Change packages of the frozen families, or such whose scripts reload the daemon manager,
@@ -75,6 +87,13 @@ bad=; while read -r deb; do
 done
 test -z "$bad" || { echo "gpuferry-reloads:$bad"; exit 1; }
 """
+
+# dpkg's own words, since apt-mark names nothing at all when it cannot locate one. A failure here
+# would hide how the installation ended.
+HOLD = (
+    "dpkg-query -W -f '${binary:Package} ${db:Status-Status}\\n' NAMES 2>/dev/null"
+    " | sed -nE '/ (not-installed|config-files)$/!s/ .*/ hold/p' | dpkg --set-selections || true"
+)
 
 
 def due(wanted):
@@ -114,6 +133,16 @@ def touched(output):
     return sorted(freeze.members(freeze.FAMILIES, dict.fromkeys(names, "")))
 
 
+def holding(wanted):
+    """A command that holds what apt just moved, whatever state it is left in.
+
+    It names the packages, since apt forgets the hold of those only that it was told to move.
+    """
+    names = {entry.split("=", 1)[0]: "" for entry in [*wanted["name"], *(wanted["absent"] or [])]}
+    members = freeze.members(wanted["families"] or freeze.FAMILIES, {**installed(), **names})
+    return HOLD.replace("NAMES", " ".join(shlex.quote(name) for name in members))
+
+
 def steps_for(missing, wanted):
     """Runs of apt-get, by their arguments."""
     steps = [UPDATE] if wanted["refresh"] or lists_age() > wanted["lists_valid_seconds"] else []
@@ -121,6 +150,8 @@ def steps_for(missing, wanted):
     install += MOVES_FROZEN if wanted["moves_frozen"] else []
     if missing and (wanted["guard"] is not None or wanted["users"]):
         steps.append([*install, "--simulate", *missing])
+    if wanted["families"] is not None and missing:
+        install += ["-o", f"DPkg::Post-Invoke::={holding(wanted)}"]
     if wanted["users"]:
         install += ["-o", f"DPkg::Pre-Install-Pkgs::={RELOADS}"]
     return [*steps, [*install, *missing]] if missing else steps
@@ -177,6 +208,8 @@ def main():
             "lists_valid_seconds": {"type": "int", "default": 86400},
             "guard": {"type": "dict"},
             "moves_frozen": {"type": "bool", "default": False},
+            "families": {"type": "list", "elements": "str"},
+            "removes_running_kernel": {"type": "bool", "default": False},
             "lock_timeout_seconds": {"type": "int", "default": 300},
             "disturb": {"type": "bool", "default": False},
         },
@@ -190,7 +223,11 @@ def main():
     try:
         if not wanted["users"]:
             finish_interrupted_installation(everything=wanted["moves_frozen"])
-        output = run(missing, wanted)
+        asks = kernel_removal.removes_running(wanted["absent"] or [], os.uname().release)
+        with contextlib.ExitStack() as stack:
+            if asks and wanted["removes_running_kernel"]:
+                stack.enter_context(kernel_removal.allowed())
+            output = run(missing, wanted)
     except AptFailed as failure:
         module.fail_json(msg=str(failure), output=failure.output[-4000:])
     module.exit_json(changed=bool(missing), installed=missing, output=output[-2000:])

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-from ansible.module_utils import freeze, gpu_use
+from ansible.module_utils import freeze, gpu_use, kernel_removal
 from ansible.module_utils.apt_run import AptFailed, apt_step, installed
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpu_upgrade import MARKER, load
@@ -39,6 +39,10 @@ options:
   reboot:
     description: Whether the new versions need a reboot.
     type: bool
+  failing:
+    description: Ids of the checks that fail before anything moves.
+    type: list
+    elements: str
   families:
     description: Regular expressions for the beginning of package names.
     type: list
@@ -111,6 +115,7 @@ def begin(asked):
         "files": files,
         "auto": sorted(set(apt_mark("showauto")) & set(old)),
         "reboot": asked["reboot"],
+        "failing": asked["failing"],
         "boot_id": boot_id(),
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     })  # fmt: skip
@@ -138,6 +143,8 @@ def note(asked):
 
 
 def end():
+    # A killed rollback may have left it allowed.
+    kernel_removal.forbid()
     if os.path.exists(MARKER):
         os.unlink(MARKER)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -152,6 +159,7 @@ def main():
             "to": {"default": ""},
             "families": {"type": "list", "elements": "str", "default": []},
             "reboot": {"type": "bool", "default": False},
+            "failing": {"type": "list", "elements": "str", "default": []},
             "disturb": {"type": "bool", "default": False},
         },
     )

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gpuferry.driver import Facts, Plan, Wish, plan_driver
+from gpuferry.driver.plan import unasked
 from gpuferry.driver.verdicts import verdict_of
 from gpuferry.verdict import worst_exit_code
 
@@ -104,3 +105,30 @@ def test_whatever_the_facts_a_plan_keeps_its_promises(case: dict[str, Any]) -> N
     verdict = verdict_of(plan, "gpu-1")
     assert (verdict.status == "refused") == (plan.action == "refuse")
     assert worst_exit_code([verdict]) == (0 if verdict.status == "pass" else 1)
+
+
+def on_ubuntu(answers: list[dict[str, Any]]) -> Plan:
+    facts = facts_of({"base": "ubuntu-24.04", "gpus": ["27b8"]})
+    raw = {**facts.model_dump(by_alias=True), "simulations": answers}
+    return plan_driver(Facts.model_validate(raw))
+
+
+def test_apt_is_asked_about_each_set_once_and_the_first_that_it_can_install_is_taken() -> None:
+    plan = on_ubuntu([])
+    prebuilt = unasked(plan, [])
+    assert any(word.startswith("linux-modules-nvidia-580-server-open-") for word in prebuilt)
+    assert unasked(plan, [prebuilt]) == []
+
+    failed = {"arguments": prebuilt, "state": "failed", "problem": "unmet dependencies"}
+    plan = on_ubuntu([failed])
+    built_here = unasked(plan, [prebuilt])
+    assert any(word.startswith("nvidia-dkms-580-server-open=") for word in built_here)
+
+    plan = on_ubuntu([failed, {"arguments": built_here}])
+    assert plan.simulated_by_apt
+    assert unasked(plan, []) == []
+    assert [p.argument for p in plan.packages] == built_here
+
+    plan = on_ubuntu([failed, {**failed, "arguments": built_here, "problem": "a broken mirror"}])
+    assert plan.refusal is not None
+    assert "a broken mirror" in plan.refusal.sentence

@@ -183,3 +183,89 @@ def test_a_package_with_its_branch_in_the_name_may_give_way_to_the_next() -> Non
     plan = decide(facts(MEMBERS, BOTH, apt=apt))
     assert plan.refusal is None
     assert [m.name for m in plan.moves if not m.new] == ["nvidia-utils-550"]
+
+
+UBUNTU = "580.126.09-0ubuntu0.24.04.1"
+OF_535 = {"libnvidia-compute-535-server": "535.309.01-1", "nvidia-utils-535-server": "535.309.01-1"}
+OF_580 = ("nvidia-dkms-580-server-open", "nvidia-kernel-common-580-server",
+          "libnvidia-compute-580-server", "nvidia-compute-utils-580-server",
+          "nvidia-utils-580-server")  # fmt: skip
+PREBUILT = "linux-modules-nvidia-580-server-open-6.8.0-79-generic"
+
+
+def on_ubuntu(*apt: dict[str, Any]) -> Facts:
+    """535 works, and the next branch has a module for this kernel."""
+    return facts(
+        OF_535, {**dict.fromkeys(OF_580, (UBUNTU,)), PREBUILT: ("6.8.0-79.79+1",)},
+        simulated=False, simulations=list(apt),
+        os={"id": "ubuntu", "version_id": "24.04"},
+        kernel={"release": "6.8.0-79-generic", "headers_installed": True},
+        module={"loaded": True, "version": "535.309.01", "flavour": "open"},
+        library={"version": "535.309.01"}, nvidia_smi={"state": "ok", "code": 0},
+    )  # fmt: skip
+
+
+def test_another_branch_is_built_here_where_apt_cannot_install_its_prebuilt_module() -> None:
+    plan = decide(on_ubuntu(), OF_535, to="580")
+    assert PREBUILT in [p.name for p in plan.packages]
+    failed = {**said([p.argument for p in plan.packages]), "state": "failed", "problem": "unmet"}
+    plan = decide(on_ubuntu(failed), OF_535, to="580")
+    assert plan.refusal is None
+    assert "nvidia-dkms-580-server-open" in [p.name for p in plan.packages]
+    assert PREBUILT not in [p.name for p in plan.packages]
+
+
+NEW_KERNEL = "linux-image-6.8.0-90-generic - 1"
+HEADERS = "linux-headers-6.8.0-90-generic - 1"
+MODULES = "linux-modules-nvidia-580-server-6.8.0-{}-generic"
+BY_DKMS = {"nvidia-dkms-580-server": "580.1-1"}
+BY_ARCHIVE = {MODULES.format(79): "6.8.0-79.79"}
+LOADED = {"module": {"loaded": True, "version": "550.163.01"}}
+
+
+@pytest.mark.parametrize(
+    ("installed", "more", "coming", "reason"),
+    [
+        (BY_DKMS, {}, (), "no_headers"),
+        (BY_DKMS, {}, (HEADERS,), None),
+        # Headers that are there already count.
+        ({**BY_DKMS, "linux-headers-6.8.0-90-generic": "1"}, {}, (), None),
+        (BY_ARCHIVE, {}, (), "no_module"),
+        # Nothing would build a module from headers.
+        (BY_ARCHIVE, {}, (HEADERS,), "no_module"),
+        (BY_ARCHIVE, {}, (f"{MODULES.format(90)} - 1",), None),
+        # A module for another kernel, and another module of the same maker.
+        (BY_ARCHIVE, {}, (f"{MODULES.format(91)} - 1",), "no_module"),
+        (BY_ARCHIVE, {}, ("linux-modules-nvidia-fs-6.8.0-90-generic - 1",), "no_module"),
+        ({**BY_ARCHIVE, **BY_DKMS}, {}, (HEADERS,), None),
+        # Two kernels, and a module for one of them.
+        (BY_ARCHIVE, {}, (f"{MODULES.format(90)} - 1", "linux-image-6.8.0-91-generic - 1"),
+         "no_module"),
+        ({}, DKMS, (), "no_headers"),
+        ({}, LOADED, (HEADERS,), "no_module"),
+        ({}, {}, (), None),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_comes_has_its_module_or_the_set_is_refused(
+    installed: dict[str, str], more: dict[str, Any], coming: tuple[str, ...],
+    reason: str | None,
+) -> None:  # fmt: skip
+    apt = said(ASKED, *COME, NEW_KERNEL, *coming)
+    found = facts(
+        {**MEMBERS, **installed}, BOTH, apt=apt,
+        os={"id": "ubuntu", "version_id": "24.04"}, kernel={"release": "6.8.0-79-generic"}, **more,
+    )  # fmt: skip
+    plan = decide(found, allow=["kernel_change"])
+    assert (plan.refusal.reason if plan.refusal else None) == reason, plan
+    if plan.refusal:
+        assert "6.8.0-9" in plan.refusal.sentence
+
+
+def test_the_missing_modules_metapackage_is_named() -> None:
+    found = facts(
+        {**MEMBERS, **BY_ARCHIVE}, BOTH, apt=said(ASKED, *COME, NEW_KERNEL),
+        os={"id": "ubuntu", "version_id": "24.04"}, kernel={"release": "6.8.0-79-generic"},
+    )  # fmt: skip
+    plan = decide(found, allow=["kernel_change"])
+    assert plan.refusal is not None
+    assert "linux-modules-nvidia-580-server-generic," in plan.refusal.options[0]
