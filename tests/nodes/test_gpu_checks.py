@@ -174,7 +174,7 @@ def test_what_is_normal_fails_nothing(faulty) -> None:
     )
     assert of("fail", verdicts) == set(), verdicts
     assert of("not_measured", verdicts) == NEVER
-    assert "nothing to do: Xid 43" in verdicts["gpu.xid"].measured
+    assert "of jobs, not of the GPU: Xid 43" in verdicts["gpu.xid"].measured
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_another_driver_makes_the_specification_and_running_containers_stale(nod
 
 
 def test_a_specification_with_an_old_device_number_is_stale(node: Node) -> None:
-    node.run('sed -i.keep \'s/"major": 511/"major": 510/\' /etc/cdi/nvidia.json')
+    node.run('sed -i.keep \'s/"major":511/"major":510/\' /etc/cdi/nvidia.json')
     try:
         stale = checked(node, ["container_toolkit.cdi_fresh"])["container_toolkit.cdi_fresh"]
     finally:
