@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -172,15 +170,8 @@ def test_two_changes_at_once_are_both_made(node: Node) -> None:
 
 @pytest.fixture(scope="session")
 def toolkit() -> bytes:
-    """NVIDIA's nvidia-ctk, from its pinned Go module; or a program of one's own choice."""
-    chosen = os.environ.get("GPUFERRY_NVIDIA_CTK")
-    if chosen:
-        return Path(chosen).read_bytes()
-    modules = binaries.MODULES.items()
-    name = next((name for name, module in modules if module.endswith("/cmd/nvidia-ctk")), None)
-    if name is None:
-        pytest.skip("tools/go.mod does not pin nvidia-ctk; name one with GPUFERRY_NVIDIA_CTK")
-    return binaries.ensure(name, print).read_bytes()
+    """NVIDIA's nvidia-ctk, from its pinned Go module."""
+    return binaries.ensure("nvidia-ctk", print).read_bytes()
 
 
 def test_the_container_toolkit_describes_them(node: Node, toolkit: bytes) -> None:
