@@ -24,7 +24,8 @@ WAYS = {
     "runtime": ["--runtime=nvidia", "-e", "NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=all"],
 }
 _PROGRAM = """
-import concurrent.futures, io, os, re, shutil, signal, subprocess, tarfile
+import concurrent.futures, io, os, re, shutil, signal, subprocess, tarfile, time
+ATTEMPTS = (1, 2)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 name = "gpuferry-check-" + os.urandom(6).hex()
 answer = {way: {"trouble": "", "output": ""} for way in payload}
@@ -37,11 +38,20 @@ def docker(*words, data=None, into=None):
         first = next((s for s in said if "rror" in s), (said or ["no output"])[0])
         raise RuntimeError("docker %s: exit code %d: %s" % (words[0], done.returncode, first))
 def list_in_container(way, options):
-    try:
-        docker("run", "--rm", "--name", f"{name}-{way}", "--label", "gpuferry.check=1",
-               "--network=none", *options, name, "nvidia-smi", "-L", into=answer[way])
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        answer[way]["trouble"] = str(error)
+    # Twice: Docker reads a specification that was just renewed a moment later.
+    for attempt in ATTEMPTS:
+        try:
+            docker("run", "--rm", "--name", f"{name}-{way}-{attempt}", "--label",
+                   "gpuferry.check=1", "--network=none", *options, name, "nvidia-smi", "-L",
+                   into=answer[way])
+            answer[way]["trouble"] = ""
+            return
+        except RuntimeError as error:
+            answer[way]["trouble"] = str(error)
+            time.sleep(1)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            answer[way]["trouble"] = str(error)
+            return
 def image():
     linked = subprocess.run(["ldd", "/usr/bin/nvidia-smi"], capture_output=True, text=True).stdout
     paths = re.findall(r"(/\\S+) \\(0x", linked)
@@ -68,7 +78,8 @@ except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
 finally:
     if shutil.which("docker"):
         for way in payload:
-            subprocess.run(["docker", "rm", "-fv", f"{name}-{way}"], capture_output=True)
+            both = [f"{name}-{way}-{attempt}" for attempt in ATTEMPTS]
+            subprocess.run(["docker", "rm", "-fv", *both], capture_output=True)
         subprocess.run(["docker", "image", "rm", name], capture_output=True)
 """
 
