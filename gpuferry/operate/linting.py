@@ -22,6 +22,7 @@ def commands(*, fix: bool) -> dict[str, list[str]]:
         "ferry",
         ".ci/run",
         "gpuferry/converge/bin/ansible-playbook",
+        "gpuferry/nodes/local/vm/inside/make_disk.sh",
         "tools/bin/pulumi-language-python",
     ]
     shell.append("tools/bin/pulumi-resource-command")
