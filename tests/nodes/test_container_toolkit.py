@@ -26,7 +26,7 @@ def test_nothing_to_do_a_second_time(node):
 @pytest.mark.parametrize(
     "edit",
     [
-        "sed -i s/550[.]163[.]01/550.163.00/ /etc/cdi/nvidia.json",
+        "sed -i s/550[.]163[.]01/550.163.00/g /etc/cdi/nvidia.json",
         'sed -i \'s/"name":"GPU-/"name":"XPU-/\' /etc/cdi/nvidia.json',
         "rm /etc/cdi/nvidia.json",
         "systemctl stop nvidia-cdi-refresh",
