@@ -59,12 +59,11 @@ def pinned_version(name: str) -> str:
     """The version of a program's module, without the leading `v`."""
     program = PROGRAMS[name]
     text = (REPOSITORY / program.pins / "go.mod").read_text(encoding="utf-8")
-    module, version = next(
-        (module, version)
+    return next(
+        str(version)
         for module, version in re.findall(r"(?m)^\s*(?:require )?(\S+) v(\S+)", text)
         if f"{program.package}/".startswith(f"{module}/")
     )
-    return str(version) if module else ""
 
 
 def path(name: str) -> Path:

@@ -22,8 +22,9 @@ LIBRARY_FOLDER = "/opt/gpusim/lib"
 PROGRAM = "/opt/gpusim/bin/gpusim"
 # What a container needs besides the library, mounted to the same places.
 CONTAINER_MOUNTS = (FOLDER, RUN_FOLDER)
-# Linux' device numbers: 195 is NVIDIA's major, 255 the control device.
-_MAJOR, _CONTROL_MINOR = 195, 255
+# Linux' device numbers: 195 is NVIDIA's major, 255 the control device; uvm's major is given out by
+# the kernel at run time.
+_MAJOR, _CONTROL_MINOR, _UVM_MAJOR = 195, 255, 511
 
 # Outside of FOLDER: where the loader finds the library, and the run folder for every user.
 SYSTEM_FILES = {
@@ -108,7 +109,8 @@ def program_files(built: Path, driver_version: str) -> NodeFiles:
 def device_nodes(count: int) -> dict[str, tuple[int, int]]:
     """Character devices (path to major, minor) that nvidia-ctk wants to see; no driver answers."""
     nodes = {f"/dev/nvidia{index}": (_MAJOR, index) for index in range(count)}
-    return {**nodes, "/dev/nvidiactl": (_MAJOR, _CONTROL_MINOR)}
+    control = {"/dev/nvidiactl": (_MAJOR, _CONTROL_MINOR)}
+    return {**nodes, **control, "/dev/nvidia-uvm": (_UVM_MAJOR, 0)}
 
 
 def scenario_files(scenario: Scenario) -> dict[str, bytes]:

@@ -27,6 +27,17 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, unsigned type,
     return result;
 }
 
+static nvmlReturn_t get_errors(const char *function, nvmlDevice_t device, unsigned type,
+                               unsigned counter, unsigned *dram, unsigned *sram)
+{
+    nvmlReturn_t result = get_reading(
+        function, device, error_reading(READ_ecc_dram_volatile_corrected, type, counter), dram);
+    if (result != NVML_SUCCESS)
+        return result;
+    return get_reading(
+        function, device, error_reading(READ_ecc_sram_volatile_corrected, type, counter), sram);
+}
+
 NVML_API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned type,
                                                   unsigned counter, unsigned long long *count);
 nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned type, unsigned counter,
@@ -35,11 +46,7 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned type, uns
     unsigned dram, sram;
     if (type > 1 || counter > 1 || count == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
-    nvmlReturn_t result = get_reading(
-        __func__, device, error_reading(READ_ecc_dram_volatile_corrected, type, counter), &dram);
-    if (result == NVML_SUCCESS)
-        result = get_reading(
-            __func__, device, error_reading(READ_ecc_sram_volatile_corrected, type, counter), &sram);
+    nvmlReturn_t result = get_errors(__func__, device, type, counter, &dram, &sram);
     if (result == NVML_SUCCESS)
         *count = (unsigned long long)dram + sram;
     return result;
@@ -54,11 +61,7 @@ nvmlReturn_t nvmlDeviceGetDetailedEccErrors(nvmlDevice_t device, unsigned type, 
     unsigned dram, sram;
     if (type > 1 || counter > 1 || counts == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
-    nvmlReturn_t result = get_reading(
-        __func__, device, error_reading(READ_ecc_dram_volatile_corrected, type, counter), &dram);
-    if (result == NVML_SUCCESS)
-        result = get_reading(
-            __func__, device, error_reading(READ_ecc_sram_volatile_corrected, type, counter), &sram);
+    nvmlReturn_t result = get_errors(__func__, device, type, counter, &dram, &sram);
     if (result == NVML_SUCCESS)
         *counts = (nvmlEccErrorCounts_t){.l2Cache = sram, .deviceMemory = dram};
     return result;

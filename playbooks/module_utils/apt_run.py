@@ -13,6 +13,8 @@ import struct
 import subprocess
 import time
 
+from ansible.module_utils.gpu_apt import installed_versions
+
 LOCKS = (
     "/var/lib/dpkg/lock-frontend",
     "/var/lib/dpkg/lock",
@@ -26,15 +28,8 @@ UPDATE = ["update", "-o", "APT::Update::Error-Mode=any"]
 
 def installed():
     """Versions of installed packages by name, read from dpkg's own table."""
-    versions = {}
     with open("/var/lib/dpkg/status", encoding="utf-8", errors="replace") as handle:
-        for block in handle.read().split("\n\n"):
-            if re.search(r"^Status: \S+ ok installed$", block, re.M):
-                name = re.search(r"^Package: (\S+)", block, re.M)
-                version = re.search(r"^Version: (\S+)", block, re.M)
-                if name and version:
-                    versions[name.group(1)] = version.group(1)
-    return versions
+        return installed_versions(handle.read())
 
 
 def lock_holder():

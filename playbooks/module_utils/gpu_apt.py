@@ -17,16 +17,21 @@ FAMILIES = (
 )  # fmt: skip
 
 
-def all_installed(host):
-    """Versions of all installed packages by name."""
+def installed_versions(text):
+    """Versions of installed packages by name, from the text of dpkg's own table."""
     found = {}
-    for block in (host.read("/var/lib/dpkg/status", 50_000_000) or "").split("\n\n"):
+    for block in text.split("\n\n"):
         if re.search(r"^Status: \S+ ok installed$", block, re.M):
             name = re.search(r"^Package: (\S+)", block, re.M)
             version = re.search(r"^Version: (\S+)", block, re.M)
             if name and version:
                 found[name.group(1)] = version.group(1)
     return found
+
+
+def all_installed(host):
+    """Versions of all installed packages by name."""
+    return installed_versions(host.read("/var/lib/dpkg/status", 50_000_000) or "")
 
 
 def installed_packages(host, also=()):

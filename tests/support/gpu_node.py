@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuferry.desired import GPU_ROLES
+from gpuferry.desired import GPU_DOCKER, GPU_ROLES
 from tests.support.node import Node, NodeMaker
 
 BUSY = "/opt/gpusim/bin/gpusim busy --gpu 1 --seconds 900"
@@ -30,10 +30,7 @@ def variables(**more: Any) -> dict[str, Any]:
     """What the stack file would make of such a server."""
     return {
         "nvidia_driver_wish": {"gpus": 2},
-        "docker_daemon_options": {
-            "features": {"cdi": True},
-            "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
-        },
+        "docker_daemon_options": GPU_DOCKER,
         **more,
     }
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from gpuferry import simulation
 from gpuferry.nodes.local.docker import ContainerFile
 from gpuferry.prepare import toolkit_package
-from gpuferry.simulation.files import SYSTEM_FILES
+from gpuferry.simulation.files import SYSTEM_FILES, device_nodes
 
 PROGRAMS = Path(__file__).with_name("gpu_inside")
 _PACKAGES = "opt/local-packages"
 _SOURCE = f"deb [trusted=yes] file:/{_PACKAGES} ./\n"
-# Major number 195 is NVIDIA's (Documentation/admin-guide/devices.txt of the kernel).
 _DEVICES_UNIT = """[Unit]
 Description=Device nodes of simulated GPUs
 DefaultDependencies=no
@@ -28,7 +27,7 @@ Before=sysinit.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/opt/gpusim/bin/make-devices {count}
+ExecStart=/opt/gpusim/bin/make-devices {nodes}
 ExecStart=/sbin/ldconfig
 
 [Install]
@@ -50,6 +49,7 @@ def files(server: str, model: str, count: int, say: Callable[[str], None]) -> li
     library = simulation.build(say)
     packages = toolkit_package.ensure(say)
     node = simulation.node_files(server, model, count)
+    nodes = " ".join(f"{p}:{major}:{minor}" for p, (major, minor) in device_nodes(count).items())
     unit = "etc/systemd/system/gpusim-devices.service"
     found = [
         _file("opt/gpusim/lib/libnvidia-ml.so.1", library / "lib/libnvidia-ml.so.1", 0o755),
@@ -59,7 +59,7 @@ def files(server: str, model: str, count: int, say: Callable[[str], None]) -> li
         *(ContainerFile(path.lstrip("/"), data, 0o644) for path, data in SYSTEM_FILES.items()),
         *(ContainerFile(path.lstrip("/"), data, 0o644) for path, data in node.files.items()),
         ContainerFile("etc/apt/sources.list.d/local-packages.list", _SOURCE, 0o644),
-        ContainerFile(unit, _DEVICES_UNIT.format(count=count), 0o644),
+        ContainerFile(unit, _DEVICES_UNIT.format(nodes=nodes), 0o644),
         ContainerFile(
             "etc/systemd/system/nvidia-cdi-refresh.service.d/50-gpusim.conf", _CDI_DROPIN, 0o644
         ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 
 from ansible.module_utils import freeze
+from ansible.module_utils.apt_run import installed
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -32,19 +32,6 @@ options:
     type: bool
 author: [gpuferry]
 """
-
-
-def installed():
-    with open("/var/lib/dpkg/status", encoding="utf-8", errors="replace") as handle:
-        blocks = handle.read().split("\n\n")
-    found = {}
-    for block in blocks:
-        if re.search(r"^Status: \S+ ok installed$", block, re.M):
-            name = re.search(r"^Package: (\S+)", block, re.M)
-            version = re.search(r"^Version: (\S+)", block, re.M)
-            if name and version:
-                found[name.group(1)] = version.group(1)
-    return found
 
 
 def run(*argv):

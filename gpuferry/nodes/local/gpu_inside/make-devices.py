@@ -1,21 +1,15 @@
 #!/usr/bin/python3
-"""Runs on a local server at boot: the device nodes that NVIDIA's driver would make."""
+"""Runs on a local server at boot: the device nodes that NVIDIA's driver would make.
+
+Arguments: PATH:MAJOR:MINOR, as many as there are; all can be used by everybody, as NVIDIA's can.
+"""
 
 import os
 import stat
 import sys
 
-MAJOR, CONTROL_MINOR, UVM_MAJOR = 195, 255, 511
-
-
-def node(path, major, minor):
-    """Make one character device, readable by all as NVIDIA's are."""
+for argument in sys.argv[1:]:
+    path, major, minor = argument.split(":")
     if not os.path.exists(path):
-        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(int(major), int(minor)))
         os.chmod(path, 0o666)
-
-
-for index in range(int(sys.argv[1])):
-    node(f"/dev/nvidia{index}", MAJOR, index)
-node("/dev/nvidiactl", MAJOR, CONTROL_MINOR)
-node("/dev/nvidia-uvm", UVM_MAJOR, 0)

@@ -72,11 +72,11 @@ def _build_disk(name: str, tag: str, packages: str) -> None:
         tarball = Path(folder) / "root.tar"
         image.bootstrap(name, packages, tarball, files=guest.files(), hooks=guest.HOOKS)
         create = ["container", "create", "--env", f"SYSTEM_GIB={SYSTEM_GIB}"]
-        builder = docker(*create, _runner(), "bash", "/work/make_disk.sh").strip()
+        builder = docker(*create, _runner(), "bash", "/build/make_disk.sh").strip()
         try:
             script = (INSIDE / "make_disk.sh").read_text()
-            put_files(builder, [ContainerFile("work/make_disk.sh", script)])
-            docker("cp", str(tarball), f"{builder}:/work/root.tar", timeout_seconds=300)
+            put_files(builder, [ContainerFile("build/make_disk.sh", script)])
+            docker("cp", str(tarball), f"{builder}:/build/root.tar", timeout_seconds=300)
             docker("start", "--attach", builder, timeout_seconds=600)
             docker("commit", "--change", "CMD []", builder, tag, timeout_seconds=300)
         except StepFailed as error:

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes /image/system.qcow2 from /work/root.tar: GPT, an EFI system partition, ext4. Needs no loop device, so it runs in an
+# Makes /image/system.qcow2 from /build/root.tar: GPT, an EFI system partition, ext4. Needs no loop device, so it runs in an
 # ordinary container. SYSTEM_GIB is the disk's size.
 set -euo pipefail
 
@@ -7,10 +7,10 @@ esp_first=2048 esp_sectors=262144 root_first=$((2048 + 262144))
 root_mib=$((SYSTEM_GIB * 1024 - 200))
 root_id=$(cat /proc/sys/kernel/random/uuid)
 esp_id=$(od -An -N4 -tx4 /dev/urandom | tr -d ' ' | tr a-f A-F)
-root=/work/root disk=/work/disk.raw esp=/work/esp
+root=/build/root disk=/build/disk.raw esp=/build/esp
 
 mkdir -p "$root" "$esp/EFI/BOOT" "$esp/EFI/debian" /image
-tar --numeric-owner --xattrs -xpf /work/root.tar -C "$root"
+tar --numeric-owner --xattrs -xpf /build/root.tar -C "$root"
 
 mkdir -p "$root/boot/efi" "$root/boot/grub" "$root/data"
 # A missing disk must not keep SSH from starting, but what is there is mounted before anything starts.
@@ -50,4 +50,4 @@ mcopy -s -i "$disk@@$((esp_first * 512))" "$esp/EFI" ::
 mke2fs -q -t ext4 -L system -U "$root_id" -O ^metadata_csum_seed,^orphan_file \
     -E "offset=$((root_first * 512)),lazy_itable_init=0,lazy_journal_init=0" -d "$root" "$disk" "${root_mib}M"
 qemu-img convert -O qcow2 "$disk" /image/system.qcow2
-rm -rf /work
+rm -rf /build
