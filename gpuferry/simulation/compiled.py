@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+from gpuferry.driver.mig import profiles_of
 from gpuferry.simulation import pci_tree, profiles
 from gpuferry.simulation.profiles import Profile
 from gpuferry.simulation.readings import READINGS
@@ -75,12 +76,26 @@ def _gpu(scenario: Scenario, profile: Profile, index: int) -> list[str]:
         lines.append(f"error {gpu.error}")
     readings = _readings(scenario, profile, index, gpu)
     lines += [_reading(name, readings[name]) for name in sorted(readings)]
+    lines += _mig(profile)
     for process in gpu.processes:
         keep = "keep" if process.keep else "live"
         lines.append(f"process {process.pid} {process.memory_mib << 20} {process.type} {keep}")
     lines += [f"event {event.sequence} {event.time_ms} {event.xid}" for event in gpu.events]
     own = [f for f in scenario.functions if f.gpu == index]
     return lines + [_function(f.function, f.action, f.value) for f in own]
+
+
+def _mig(profile: Profile) -> list[str]:
+    """The parts it can be cut into; memory and multiprocessors of a part are chosen."""
+    profiles = profiles_of(profile.pci_device)
+    total = 1 + max((mig.slices for mig in profiles.values()), default=0)
+    lines = []
+    for name, mig in profiles.items():
+        gigabytes = int(name.split(".")[1].split("gb")[0])
+        processors = round(profile.readings["multiprocessors"]) * mig.slices // total
+        numbers = (mig.slot, mig.id, mig.slices, mig.most, processors, gigabytes * 1000, mig.size)
+        lines.append(f"mig {name} {' '.join(map(str, (*numbers, *mig.starts)))}")
+    return lines
 
 
 def _readings(scenario: Scenario, profile: Profile, index: int, gpu: Gpu) -> Mapping[str, Value]:

@@ -128,8 +128,6 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
     return call_end(&call, NVML_SUCCESS);
 }
 
-TEXT_FUNCTION(nvmlDeviceGetName, name)
-TEXT_FUNCTION(nvmlDeviceGetUUID, uuid)
 TEXT_FUNCTION(nvmlDeviceGetSerial, serial)
 TEXT_FUNCTION(nvmlDeviceGetVbiosVersion, vbios)
 TEXT_FUNCTION(nvmlDeviceGetBoardPartNumber, part_number)
@@ -191,15 +189,6 @@ nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, unsigned *mode
     return result;
 }
 
-NVML_API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is_mig);
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is_mig)
-{
-    nvmlReturn_t result = get_reading(__func__, device, READ_architecture, is_mig);
-    if (result == NVML_SUCCESS)
-        *is_mig = 0;
-    return result;
-}
-
 NVML_API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count);
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count)
 {
@@ -209,31 +198,4 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count
         return NVML_SUCCESS;
     }
     return result;
-}
-
-/* MIG instances are not simulated: the mode can be on, there is nothing in it. */
-NVML_API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index,
-                                                          nvmlDevice_t *mig);
-nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index,
-                                                 nvmlDevice_t *mig)
-{
-    struct call call;
-    (void)index;
-    (void)mig;
-    nvmlReturn_t result = call_begin_device(&call, __func__, device);
-    return result == NVML_SUCCESS ? call_end(&call, NVML_ERROR_NOT_FOUND) : result;
-}
-
-NVML_API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device,
-                                                 nvmlDeviceAttributes_t *attributes);
-nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes)
-{
-    struct call call;
-    nvmlReturn_t result = call_begin_device(&call, __func__, device);
-    if (result != NVML_SUCCESS)
-        return result;
-    if (attributes == NULL)
-        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
-    /* Real drivers answer for MIG devices only. */
-    return call_end(&call, NVML_ERROR_NOT_SUPPORTED);
 }

@@ -1,5 +1,5 @@
 /* Memory and utilisation. */
-#include "call.h"
+#include "mig.h"
 
 enum { MEBIBYTE = 1 << 20, MEMORY_V2 = 0x02000028 };
 
@@ -11,6 +11,13 @@ static unsigned long long bytes(const struct call *call, enum reading reading)
 static nvmlReturn_t measure(const char *function, nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
     struct call call;
+    int64_t mebibytes;
+    if (mig_is_handle(device)) {
+        nvmlReturn_t answer = mig_memory(function, device, &mebibytes);
+        if (answer == NVML_SUCCESS)
+            memory->total = memory->free = (unsigned long long)mebibytes * MEBIBYTE;
+        return answer;
+    }
     nvmlReturn_t result = call_begin_device(&call, function, device);
     if (result != NVML_SUCCESS)
         return result;

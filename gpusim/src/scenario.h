@@ -12,6 +12,8 @@ enum {
     MAX_PROCESSES = 64,
     MAX_EVENTS = 64,
     MAX_FAULTS = 64,
+    MAX_MIG_PROFILES = 8,
+    MAX_STARTS = 8,
     TEXT_SIZE = 96,
     FUNCTION_SIZE = 64,
     EVERY_GPU = -1,
@@ -53,6 +55,15 @@ struct fault {
     int value;                  /* NVML return code, or ms */
 };
 
+/* A way to cut a part off the GPU: `slot` is its number in the API, `id` in `nvidia-smi mig`;
+ * starts and size in memory slices. */
+struct mig_profile {
+    unsigned slot, id, slices, most, size, multiprocessors;
+    int64_t memory_mib;
+    unsigned starts[MAX_STARTS], start_count;
+    char name[32];
+};
+
 struct gpu {
     int error;                  /* what every function about this GPU returns; 0: none */
     char text[TEXT_COUNT][TEXT_SIZE];
@@ -61,6 +72,8 @@ struct gpu {
     unsigned process_count;
     struct event events[MAX_EVENTS];
     unsigned event_count;
+    struct mig_profile mig_profiles[MAX_MIG_PROFILES];
+    unsigned mig_profile_count;
 };
 
 struct scenario {

@@ -163,6 +163,31 @@ static int parse_event(struct parser *parser)
     return 1;
 }
 
+/* mig NAME SLOT ID SLICES MOST MULTIPROCESSORS MEMORY_MIB SIZE START … */
+static int parse_mig(struct parser *parser)
+{
+    struct gpu *gpu = parser->gpu;
+    struct mig_profile *profile = &gpu->mig_profiles[gpu->mig_profile_count];
+    int numbers[7], start;
+    if (gpu->mig_profile_count == MAX_MIG_PROFILES ||
+        !text_into(word(parser), profile->name, sizeof profile->name))
+        return 0;
+    for (unsigned i = 0; i < 7; i++)
+        if (!small(parser, &numbers[i], 0, 1 << 24))
+            return 0;
+    profile->slot = (unsigned)numbers[0];
+    profile->id = (unsigned)numbers[1];
+    profile->slices = (unsigned)numbers[2];
+    profile->most = (unsigned)numbers[3];
+    profile->multiprocessors = (unsigned)numbers[4];
+    profile->memory_mib = numbers[5];
+    profile->size = (unsigned)numbers[6];
+    while (profile->start_count < MAX_STARTS && small(parser, &start, 0, 64))
+        profile->starts[profile->start_count++] = (unsigned)start;
+    gpu->mig_profile_count++;
+    return profile->start_count > 0;
+}
+
 /* function NAME return CODE | delay MS | hang 0; in a GPU's section only for that GPU */
 static int parse_function(struct parser *parser)
 {
@@ -232,6 +257,8 @@ static int parse_line(struct parser *parser)
         return parse_process(parser);
     if (strcmp(keyword, "event") == 0)
         return parse_event(parser);
+    if (strcmp(keyword, "mig") == 0)
+        return parse_mig(parser);
     return strcmp(keyword, "error") == 0 && small(parser, &parser->gpu->error, 0, 999);
 }
 

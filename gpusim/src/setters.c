@@ -1,7 +1,7 @@
 /* What may be changed through the library: kept until boot, seen by every process. */
 #include <unistd.h>
 
-#include "call.h"
+#include "mig.h"
 #include "settings.h"
 
 static nvmlReturn_t set(const char *function, nvmlDevice_t device, enum reading reading,
@@ -30,14 +30,29 @@ static nvmlReturn_t set(const char *function, nvmlDevice_t device, enum reading 
 SET_FUNCTION(nvmlDeviceSetPersistenceMode, persistence, 0, 1)
 SET_FUNCTION(nvmlDeviceSetComputeMode, compute_mode, 0, 3)
 
+/* The mode does not change under instances or processes; that it is then pending is left out. */
+static int is_cut_or_used(const char *function, nvmlDevice_t device)
+{
+    struct call call;
+    struct instances all;
+    struct gpu_process processes[1];
+    if (call_begin_device(&call, function, device) != NVML_SUCCESS)
+        return 0;
+    mig_read(&call, &all);
+    int is = all.count > 0 || processes_now(&call, processes, 1) > 0;
+    call_end(&call, NVML_SUCCESS);
+    return is;
+}
+
 NVML_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode,
                                            nvmlReturn_t *activation);
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *activation)
 {
     if (activation == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
-    *activation = NVML_SUCCESS;
-    return set(__func__, device, READ_mig_mode, mode, 0, 1);
+    *activation = is_cut_or_used(__func__, device) ? NVML_ERROR_IN_USE : NVML_SUCCESS;
+    return *activation == NVML_SUCCESS ? set(__func__, device, READ_mig_mode, mode, 0, 1)
+                                       : NVML_SUCCESS;
 }
 
 NVML_API nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, unsigned milliwatts);

@@ -1,6 +1,6 @@
 /*
- * Functions that nvidia-smi or Slurm look up and that a bare-metal GPU without vGPU, units and MIG
- * instances answers with "not supported". Their arguments are never looked at.
+ * Functions that nvidia-smi or Slurm look up and that a bare-metal GPU without vGPU and units
+ * answers with "not supported". Their arguments are never looked at.
  */
 #include "nvml.h"
 
@@ -19,10 +19,8 @@ UNSUPPORTED(nvmlDeviceGetActiveVgpus)
 UNSUPPORTED(nvmlDeviceGetAutoBoostedClocksEnabled)
 UNSUPPORTED(nvmlDeviceGetBridgeChipInfo)
 UNSUPPORTED(nvmlDeviceGetC2cModeInfoV)
-UNSUPPORTED(nvmlDeviceGetComputeInstanceId)
 UNSUPPORTED(nvmlDeviceGetConfComputeMemSizeInfo)
 UNSUPPORTED(nvmlDeviceGetConfComputeProtectedMemoryUsage)
-UNSUPPORTED(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)
 UNSUPPORTED(nvmlDeviceGetDriverModel)
 UNSUPPORTED(nvmlDeviceGetDriverModel_v2)
 UNSUPPORTED(nvmlDeviceGetEncoderSessions)
@@ -30,11 +28,6 @@ UNSUPPORTED(nvmlDeviceGetEncoderStats)
 UNSUPPORTED(nvmlDeviceGetFBCSessions)
 UNSUPPORTED(nvmlDeviceGetFBCStats)
 UNSUPPORTED(nvmlDeviceGetGpcClkVfOffset)
-UNSUPPORTED(nvmlDeviceGetGpuInstanceId)
-UNSUPPORTED(nvmlDeviceGetGpuInstances)
-UNSUPPORTED(nvmlDeviceGetGpuInstanceProfileInfo)
-UNSUPPORTED(nvmlDeviceGetGpuInstanceProfileInfoV)
-UNSUPPORTED(nvmlDeviceGetGpuInstanceRemainingCapacity)
 UNSUPPORTED(nvmlDeviceGetGpuOperationMode)
 UNSUPPORTED(nvmlDeviceGetGridLicensableFeatures_v4)
 UNSUPPORTED(nvmlDeviceGetHostVgpuMode)
