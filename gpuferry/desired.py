@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpuferry.driver.mig import layout_of
 from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {"firewall", "mirrors", "docker", "driver", "users", "provider"}
@@ -24,6 +25,8 @@ GPU_ROLES = [
     "nvidia_driver",
     "nvidia_cuda",
     "fabric_manager",
+    # Containers are given the instances, so these are there before the toolkit describes them.
+    "mig",
     "container_toolkit",
     "docker",
     "freeze",
@@ -65,7 +68,14 @@ def roles(server: ServerSpec) -> list[str]:
 def driver_wish(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     """The driver block of the server, or the stack's, with the number of declared GPUs."""
     block = (server.driver or spec.driver).model_dump()
-    return {**block, "gpus": server.gpu.count if server.gpu else 0}
+    return {**block, "gpus": server.gpu.count if server.gpu else 0, "mig": mig_layout(server)}
+
+
+def mig_layout(server: ServerSpec) -> dict[int, list[str]] | None:
+    """MIG instances by GPU index; None where they are not declared."""
+    if server.gpu is None or server.gpu.mig is None:
+        return None
+    return layout_of(server.gpu.mig, server.gpu.count)
 
 
 def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
@@ -88,7 +98,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "firewall_open_ports": _ports(server),
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
-        **({"nvidia_driver_wish": driver_wish(spec, server)} if server.gpu else {}),
+        **_gpu_variables(spec, server),
         **_size(spec, server),
     }
 
@@ -129,7 +139,17 @@ def _gpu(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:
     if server.gpu is None:
         return None
     wish = driver_wish(spec, server)
-    return {**server.gpu.model_dump(), "cuda": wish["cuda"]}
+    declared = server.gpu.model_dump(exclude={"mig"})
+    return {**declared, "cuda": wish["cuda"], "mig": wish["mig"]}
+
+
+def _gpu_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
+    if server.gpu is None:
+        return {}
+    # Keys of JSON objects are text.
+    layout = {str(index): parts for index, parts in (mig_layout(server) or {}).items()}
+    wish = driver_wish(spec, server)
+    return {"nvidia_driver_wish": {**wish, "mig": layout or None}, "mig_layout": layout}
 
 
 def _docker_options(spec: Spec, server: ServerSpec) -> dict[str, Any]:

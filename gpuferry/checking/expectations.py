@@ -69,6 +69,9 @@ class ExpectedGpu(_Strict):
     model: str
     count: int
     cuda: ExpectedCuda = Field(default_factory=ExpectedCuda)
+    mig: dict[int, list[str]] | None = Field(
+        default=None, description="GPU index to MIG profiles; None: not declared"
+    )
 
 
 class Expectations(_Strict):

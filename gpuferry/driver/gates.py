@@ -6,12 +6,24 @@ import fnmatch
 from collections.abc import Sequence
 
 from gpuferry.driver.facts import Facts, Simulation
+from gpuferry.driver.mig import problem as mig_problem
 from gpuferry.driver.packages import Package
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.wish import Wish
 
 _DRIVERS = ("nvidia-*", "libnvidia-*", "libcuda1", "cuda-drivers*", "firmware-nvidia*")
 _RUNTIMES = ("docker*", "containerd*", "nvidia-container-toolkit*")
+
+
+def mig(facts: Facts, wish: Wish) -> None:
+    """Refuse MIG instances that the GPUs cannot be cut into."""
+    for index, gpu in enumerate(facts.gpus):
+        if why := mig_problem(gpu.device, (wish.mig or {}).get(index, [])):
+            raise Refused(
+                "mig",
+                f"GPU {index} ({gpu.address}): {why}",
+                "correct servers[].gpu.mig in the stack file",
+            )
 
 
 def machine(facts: Facts) -> None:

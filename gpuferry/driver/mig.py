@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict
 from gpuferry.driver.rules import table
 from gpuferry.driver.shared import shared
 
-Layout = Mapping[int, Sequence[str]]
-
 
 class MigProfile(BaseModel):
     """One kind of part; `starts` and `size` count memory slices, `most` is how many fit."""
@@ -40,7 +38,9 @@ def profiles_of(device: str) -> Mapping[str, MigProfile]:
     return {}
 
 
-def layout_of(declared: Sequence[str] | Mapping[int, Sequence[str]], gpus: int) -> Layout:
+def layout_of(
+    declared: Sequence[str] | Mapping[int, Sequence[str]], gpus: int
+) -> dict[int, list[str]]:
     """The parts of each GPU: one list stands for every GPU, GPUs not named stay whole."""
     if isinstance(declared, Mapping):
         return {index: list(declared.get(index, [])) for index in range(gpus)}

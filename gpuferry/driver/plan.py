@@ -56,6 +56,7 @@ def _built_here(facts: Facts, wish: Wish, refused: Refused) -> Plan:
 def _plan(facts: Facts, wish: Wish) -> Plan:
     if not facts.gpus:
         return _without_gpu(wish)
+    gates.mig(facts, wish)
     if facts.simulated:
         return simulated_plan(facts, wish)
     if any(gpu.vgpu for gpu in facts.gpus):

@@ -29,6 +29,8 @@ class Wish(BaseModel):
     cuda: Cuda = Field(default_factory=Cuda)
     allow: list[Allowance] = Field(default_factory=list)
     gpus: int = 0
+    # GPU index to MIG profiles; None leaves MIG alone.
+    mig: dict[int, list[str]] | None = None
 
     @property
     def branch_number(self) -> int:

@@ -42,7 +42,7 @@ def show(
             }
         )
     else:
-        print_table("", ["driver plan", name], rows(plan, seen))
+        print_table("", ["driver plan", name], rows(plan, seen, wish))
     return 1 if plan.refusal else 0
 
 
@@ -75,7 +75,7 @@ def ask(server: Server, wish: Wish, record: Path | None) -> tuple[Facts, Plan]:
     return facts, plan
 
 
-def rows(plan: Plan, facts: Facts) -> list[list[str]]:
+def rows(plan: Plan, facts: Facts, wish: Wish) -> list[list[str]]:
     """The plan as lines for people."""
     gpus = [f"{g.address} 10de:{g.device}" for g in facts.gpus] or ["none"]
     what = " ".join(str(p) for p in (plan.source, plan.version or plan.branch, plan.flavour) if p)
@@ -95,9 +95,15 @@ def rows(plan: Plan, facts: Facts) -> list[list[str]]:
     lines += [
         ["fabric manager", "yes" if plan.fabric_manager else "no"],
         ["persistence daemon", "yes" if plan.persistence else "no"],
+        *_mig(wish),
         ["nouveau", "kept from loading" if plan.nouveau_off else "untouched"],
         ["reboot", "needed" if plan.reboot else "not needed"],
         ["interrupts", ", ".join(plan.disturbs) or "nothing"],
         ["in use by", ", ".join(facts.use.work) or "nobody"],
     ]
     return lines + [["note", note] for note in plan.notes]
+
+
+def _mig(wish: Wish) -> list[list[str]]:
+    parts = (wish.mig or {}).items()
+    return [["MIG", f"GPU {index}: {' + '.join(names) or 'whole'}"] for index, names in parts]

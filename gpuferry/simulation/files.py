@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gpuferry.driver.mig import profiles_of
 from gpuferry.errors import SpecError
 from gpuferry.simulation import profiles
 from gpuferry.simulation.compiled import compiled
@@ -25,6 +26,8 @@ CONTAINER_MOUNTS = (FOLDER, RUN_FOLDER)
 # Linux' device numbers: 195 is NVIDIA's major, 255 the control device; uvm's major is given out by
 # the kernel at run time.
 _MAJOR, _CONTROL_MINOR, _UVM_MAJOR = 195, 255, 511
+# Instances of one GPU that the library keeps (gpusim/src/mig.h).
+MAX_INSTANCES = 8
 
 # Outside of FOLDER: where the loader finds the library, and the run folder for every user.
 SYSTEM_FILES = {
@@ -83,6 +86,8 @@ def node_files(
             "such as 550.163.01, a CUDA version such as 12.4."
         ) from None
     files, links = pci_tree(profile, count, driver=driver)
+    if profiles_of(profile.pci_device):
+        files["proc/driver/nvidia-caps/mig-minors"] = mig_minors(count)
     root = f"{FOLDER}/root"
     return NodeFiles(
         files={**scenario_files(scenario), **{f"{root}/{p}": data for p, data in files.items()}},
@@ -111,6 +116,19 @@ def device_nodes(count: int) -> dict[str, tuple[int, int]]:
     nodes = {f"/dev/nvidia{index}": (_MAJOR, index) for index in range(count)}
     control = {"/dev/nvidiactl": (_MAJOR, _CONTROL_MINOR)}
     return {**nodes, **control, "/dev/nvidia-uvm": (_UVM_MAJOR, 0)}
+
+
+def mig_minors(count: int) -> bytes:
+    """The driver's list of capabilities by which MIG instances are given to containers.
+
+    Path and number, from which follows the device /dev/nvidia-caps/nvidia-capN (MIG User Guide,
+    device nodes and capabilities). The numbers of a real driver are others.
+    """
+    paths = ["config", "monitor"]
+    for gpu in range(count):
+        for instance in range(MAX_INSTANCES):
+            paths += [f"gpu{gpu}/gi{instance}/access", f"gpu{gpu}/gi{instance}/ci0/access"]
+    return "".join(f"{path} {minor}\n" for minor, path in enumerate(paths, 1)).encode()
 
 
 def scenario_files(scenario: Scenario) -> dict[str, bytes]:

@@ -26,6 +26,7 @@ _BUCKET_RESERVED = re.compile(
 
 _BRANCH = re.compile(r"[1-9]\d\d(\.\d{1,3}(\.\d{1,3})?)?")
 _CUDA = re.compile(r"[1-9]\d\.\d{1,2}")
+_MIG = re.compile(r"\dg\.\d+gb(\+(me|gfx))?")
 
 # useradd's default NAME_REGEX on Debian.
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -118,6 +119,12 @@ def _cuda_version(text: str) -> str:
     return text
 
 
+def _mig_profile(text: str) -> str:
+    if not _MIG.fullmatch(text):
+        raise ValueError(f"{text!r} is no MIG profile; accepted: such as '1g.10gb' or '3g.40gb'")
+    return text
+
+
 def _host_key(text: str) -> str:
     key = _public_key(text)
     if not key.startswith("ssh-ed25519 "):
@@ -133,6 +140,7 @@ BucketName = Annotated[str, AfterValidator(_bucket_name)]
 UserName = Annotated[str, AfterValidator(_user_name)]
 HomePath = Annotated[str, AfterValidator(_home_path)]
 DriverBranch = Annotated[str, BeforeValidator(_version_text), AfterValidator(_driver_branch)]
+MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
 CudaVersion = Annotated[str, BeforeValidator(_version_text), AfterValidator(_cuda_version)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 PublicKey = Annotated[str, AfterValidator(_public_key)]

@@ -15,6 +15,7 @@ from gpuferry.spec.fields import (
     DriverBranch,
     HomePath,
     HostKey,
+    MigProfileName,
     PublicKey,
     ServerName,
     Url,
@@ -41,6 +42,21 @@ class Gpu(_Strict):
 
     model: str = Field(min_length=1, description="a name of the GPU table, such as L4")
     count: int = Field(ge=1, le=16, description="GPUs in the server")
+    mig: list[MigProfileName] | dict[int, list[MigProfileName]] | None = Field(
+        default=None,
+        description="MIG instances of every GPU, such as [3g.40gb, 3g.40gb], or of each by index; "
+        "[] switches MIG off, left out leaves it alone",
+    )
+
+    @model_validator(mode="after")
+    def _indices_exist(self) -> Self:
+        for index in self.mig if isinstance(self.mig, dict) else []:
+            if not 0 <= index < self.count:
+                raise ValueError(
+                    f"mig names GPU {index}; with count {self.count} the indices are "
+                    f"0 to {self.count - 1}"
+                )
+        return self
 
 
 class CudaSpec(_Strict):

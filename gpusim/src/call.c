@@ -91,6 +91,12 @@ nvmlReturn_t call_begin_device(struct call *call, const char *function, nvmlDevi
     return call->gpu->error == 0 ? NVML_SUCCESS : call_end(call, call->gpu->error);
 }
 
+nvmlReturn_t call_refuse(struct call *call, const char *function)
+{
+    nvmlReturn_t result = call_begin(call, function);
+    return result == NVML_SUCCESS ? call_end(call, NVML_ERROR_INVALID_ARGUMENT) : result;
+}
+
 nvmlReturn_t call_end(struct call *call, nvmlReturn_t result)
 {
     scenario_release(call->scenario);

@@ -23,6 +23,9 @@ nvmlReturn_t call_begin(struct call *call, const char *function);
 /* Begin a call about a device; `gpu` and `index` are set. */
 nvmlReturn_t call_begin_device(struct call *call, const char *function, nvmlDevice_t device);
 
+/* The whole of a call whose handle is none: an invalid argument, unless a fault comes first. */
+nvmlReturn_t call_refuse(struct call *call, const char *function);
+
 nvmlReturn_t call_end(struct call *call, nvmlReturn_t result);
 
 /* Apply the faults of a function for a GPU or, without a device, EVERY_GPU. May sleep. */

@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "devices.h"
+#include "mig.h"
 
 static nvmlReturn_t device_count(const char *function, unsigned *count)
 {
@@ -110,7 +111,13 @@ static int has_bus_id(const struct call *call, const char *wanted)
         return find(__func__, wanted, device, matches);                                         \
     }
 
-FIND_FUNCTION(nvmlDeviceGetHandleByUUID, has_uuid)
+NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *device)
+{
+    nvmlReturn_t result = find(__func__, wanted, device, has_uuid);
+    return result == NVML_ERROR_NOT_FOUND ? mig_by_uuid(__func__, wanted, device) : result;
+}
+
 FIND_FUNCTION(nvmlDeviceGetHandleBySerial, has_serial)
 FIND_FUNCTION(nvmlDeviceGetHandleByPciBusId, has_bus_id)
 FIND_FUNCTION(nvmlDeviceGetHandleByPciBusId_v2, has_bus_id)

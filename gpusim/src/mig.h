@@ -43,6 +43,9 @@ struct nvmlGpuInstance_st {
     unsigned gpu, id;
 };
 
+/* The handle of an instance, which need not be there. */
+nvmlGpuInstance_t mig_instance(unsigned gpu, unsigned id);
+
 /* Begin a call about an instance: it may be gone since its handle was given out. */
 nvmlReturn_t mig_begin_instance(struct call *call, const char *function,
                                 nvmlGpuInstance_t handle, struct instances *all,
@@ -55,8 +58,7 @@ nvmlReturn_t mig_change(const char *function, nvmlGpuInstance_t handle, int is_c
 nvmlReturn_t mig_begin(struct call *call, const char *function, nvmlDevice_t device,
                        struct instance *instance);
 
-NVML_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id,
-                                                   nvmlGpuInstance_t *handle);
+nvmlReturn_t mig_by_uuid(const char *function, const char *uuid, nvmlDevice_t *device);
 
 int mig_is_handle(nvmlDevice_t device);
 

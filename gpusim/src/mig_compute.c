@@ -56,6 +56,8 @@ static nvmlReturn_t describe(const char *function, nvmlGpuInstance_t handle, uns
     nvmlReturn_t result = begin_profile(&call, function, handle, slot, &one);
     if (result != NVML_SUCCESS)
         return result;
+    if (info == NULL)
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     const struct mig_profile *profile = mig_profile_by_slot(&call, one.slot);
     *info = (nvmlComputeInstanceProfileInfo_t){
         .id = slot,
@@ -76,8 +78,8 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t hand
                                                           nvmlComputeInstanceProfileInfo_t *info)
 {
     char name[96];
-    return info == NULL || engine != 0 ? NVML_ERROR_INVALID_ARGUMENT
-                                       : describe(__func__, handle, slot, info, name);
+    (void)engine; /* there is one engine profile */
+    return describe(__func__, handle, slot, info, name);
 }
 
 NVML_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t handle,
@@ -87,15 +89,17 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t han
                                                            unsigned engine, void *info)
 {
     nvmlComputeInstanceProfileInfo_v3_t whole = {0};
-    if (info == NULL || engine != 0)
+    (void)engine;
+    nvmlReturn_t result = describe(__func__, handle, slot, &whole.info, whole.name);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (info == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
     memcpy(&whole.version, info, sizeof whole.version);
     if (whole.version != COMPUTE_V2 && whole.version != COMPUTE_V3)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    nvmlReturn_t result = describe(__func__, handle, slot, &whole.info, whole.name);
-    if (result == NVML_SUCCESS)
-        memcpy(info, &whole, whole.version & 0xffff);
-    return result;
+    memcpy(info, &whole, whole.version & 0xffff);
+    return NVML_SUCCESS;
 }
 
 NVML_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(nvmlGpuInstance_t handle,
@@ -166,8 +170,8 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(
     nvmlGpuInstance_t handle, unsigned id, const nvmlGpuInstancePlacement_t *placement,
     nvmlComputeInstance_t *made)
 {
-    return placement == NULL || placement->start != 0 ? NVML_ERROR_INVALID_ARGUMENT
-                                                      : make(__func__, handle, id, made);
+    (void)placement; /* the instance is taken as a whole */
+    return make(__func__, handle, id, made);
 }
 
 /* The instance that a compute instance's handle belongs to; NULL: it is no such handle. */
@@ -175,18 +179,13 @@ static nvmlGpuInstance_t whole_of(nvmlComputeInstance_t handle)
 {
     int known = handle >= &compute_instances[0][0] &&
                 handle <= &compute_instances[MAX_GPUS - 1][MAX_INSTANCES - 1];
-    nvmlGpuInstance_t whole = NULL;
-    if (known)
-        (void)nvmlDeviceGetGpuInstanceById(call_handle(handle->gpu_instance.gpu),
-                                           handle->gpu_instance.id, &whole);
-    return whole;
+    return known ? mig_instance(handle->gpu_instance.gpu, handle->gpu_instance.id) : NULL;
 }
 
 NVML_API nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle);
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle)
 {
-    nvmlGpuInstance_t whole = whole_of(handle);
-    return whole == NULL ? NVML_ERROR_INVALID_ARGUMENT : mig_change(__func__, whole, 0);
+    return mig_change(__func__, whole_of(handle), 0);
 }
 
 NVML_API nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t handle, unsigned id,
@@ -234,11 +233,11 @@ nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle,
     struct instances all;
     struct instance one;
     nvmlGpuInstance_t whole = whole_of(handle);
-    if (whole == NULL || info == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
     nvmlReturn_t result = mig_begin_instance(&call, __func__, whole, &all, &one);
     if (result != NVML_SUCCESS)
         return result;
+    if (info == NULL)
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     unsigned slices = slices_of(&call, &one);
     *info = (nvmlComputeInstanceInfo_t){
         call_handle(call.index), whole, FIRST, slot_of(slices), {0, slices}};

@@ -32,7 +32,7 @@ nvmlReturn_t mig_begin(struct call *call, const char *function, nvmlDevice_t dev
 {
     struct instances all;
     if (!mig_is_handle(device))
-        return NVML_ERROR_INVALID_ARGUMENT;
+        return call_refuse(call, function);
     nvmlReturn_t result = call_begin_device(call, function, call_handle(gpu_of(device)));
     if (result != NVML_SUCCESS)
         return result;
@@ -60,6 +60,27 @@ static void uuid_of(const struct call *call, const struct instance *one, char uu
     snprintf(uuid, 48, "MIG-%08x-%04x-5%03x-8%03x-%012llx", (unsigned)(high >> 32),
              (unsigned)(high >> 16) & 0xffff, (unsigned)high & 0xfff, (unsigned)(low >> 52),
              (unsigned long long)(low & 0xffffffffffff));
+}
+
+nvmlReturn_t mig_by_uuid(const char *function, const char *uuid, nvmlDevice_t *device)
+{
+    struct call call;
+    struct instance one;
+    char own[48];
+    for (unsigned gpu = 0; gpu < MAX_GPUS; gpu++)
+        for (unsigned place = 0; place < MAX_INSTANCES; place++) {
+            nvmlDevice_t handle = &handles[gpu][place];
+            handle->index = place;
+            if (mig_begin(&call, function, handle, &one) != NVML_SUCCESS)
+                break;
+            uuid_of(&call, &one, own);
+            call_end(&call, NVML_SUCCESS);
+            if (strcmp(own, uuid) == 0) {
+                *device = handle;
+                return NVML_SUCCESS;
+            }
+        }
+    return NVML_ERROR_NOT_FOUND;
 }
 
 nvmlReturn_t mig_memory(const char *function, nvmlDevice_t device, int64_t *mebibytes)
@@ -107,10 +128,17 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *buffer, unsigned lengt
 NVML_API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is_mig);
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is_mig)
 {
+    struct call call;
+    struct instance one;
+    int is = mig_is_handle(device);
+    nvmlReturn_t result = is ? mig_begin(&call, __func__, device, &one)
+                             : call_begin_device(&call, __func__, device);
+    if (result != NVML_SUCCESS)
+        return result;
     if (is_mig == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *is_mig = (unsigned)mig_is_handle(device);
-    return *is_mig ? NVML_SUCCESS : get_reading(__func__, device, READ_architecture, &(unsigned){0});
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+    *is_mig = (unsigned)is;
+    return call_end(&call, NVML_SUCCESS);
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index,
@@ -176,8 +204,6 @@ nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttribute
 {
     struct call call;
     struct instance one;
-    if (attributes == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
     if (!mig_is_handle(device)) {
         nvmlReturn_t is_there = call_begin_device(&call, __func__, device);
         return is_there == NVML_SUCCESS ? call_end(&call, NVML_ERROR_NOT_SUPPORTED) : is_there;
@@ -185,6 +211,8 @@ nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttribute
     nvmlReturn_t result = mig_begin(&call, __func__, device, &one);
     if (result != NVML_SUCCESS)
         return result;
+    if (attributes == NULL)
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     const struct mig_profile *profile = mig_profile_by_slot(&call, one.slot);
     *attributes = (nvmlDeviceAttributes_t){
         .multiprocessorCount = profile->multiprocessors,

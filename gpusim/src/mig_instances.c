@@ -9,7 +9,7 @@ static struct nvmlGpuInstance_st gpu_instances[MAX_GPUS][MAX_INSTANCES];
 
 enum { PROFILE_V2 = 0x02000098, PROFILE_V3 = 0x03000098 };
 
-static nvmlGpuInstance_t handle_of(unsigned gpu, unsigned id)
+nvmlGpuInstance_t mig_instance(unsigned gpu, unsigned id)
 {
     gpu_instances[gpu][id] = (struct nvmlGpuInstance_st){gpu, id};
     return &gpu_instances[gpu][id];
@@ -19,8 +19,10 @@ nvmlReturn_t mig_begin_instance(struct call *call, const char *function,
                                 nvmlGpuInstance_t handle, struct instances *all,
                                 struct instance *one)
 {
-    if (handle < &gpu_instances[0][0] || handle > &gpu_instances[MAX_GPUS - 1][MAX_INSTANCES - 1])
-        return NVML_ERROR_INVALID_ARGUMENT;
+    int known = handle >= &gpu_instances[0][0] &&
+                handle <= &gpu_instances[MAX_GPUS - 1][MAX_INSTANCES - 1];
+    if (!known)
+        return call_refuse(call, function);
     nvmlReturn_t result = call_begin_device(call, function, call_handle(handle->gpu));
     if (result != NVML_SUCCESS)
         return result;
@@ -56,6 +58,8 @@ static nvmlReturn_t describe(const char *function, nvmlDevice_t device, unsigned
     const struct mig_profile *profile = mig_is_on(&call) ? mig_profile_by_slot(&call, slot) : NULL;
     if (profile == NULL)
         return call_end(&call, NVML_ERROR_NOT_SUPPORTED);
+    if (info == NULL)
+        return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     *info = (nvmlGpuInstanceProfileInfo_t){
         .id = profile->id,
         .sliceCount = profile->slices,
@@ -74,8 +78,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned s
                                                  nvmlGpuInstanceProfileInfo_t *info)
 {
     char name[96];
-    return info == NULL ? NVML_ERROR_INVALID_ARGUMENT
-                        : describe(__func__, device, slot, info, name);
+    return describe(__func__, device, slot, info, name);
 }
 
 /* Version 3 has no isP2pSupported and ends with capabilities. */
@@ -86,14 +89,14 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned 
     nvmlGpuInstanceProfileInfo_t plain;
     char name[96];
     unsigned version;
+    nvmlReturn_t result = describe(__func__, device, slot, &plain, name);
+    if (result != NVML_SUCCESS)
+        return result;
     if (info == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
     memcpy(&version, info, sizeof version);
     if (version != PROFILE_V2 && version != PROFILE_V3)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    nvmlReturn_t result = describe(__func__, device, slot, &plain, name);
-    if (result != NVML_SUCCESS)
-        return result;
     if (version == PROFILE_V2) {
         nvmlGpuInstanceProfileInfo_v2_t two = {
             .version = version,
@@ -195,7 +198,7 @@ static nvmlReturn_t make(const char *function, nvmlDevice_t device, unsigned id,
         unsigned new_id = free_id(&all);
         all.list[all.count++] = (struct instance){new_id, profile->slot, starts[at], 0};
         if (mig_write(&call, &all))
-            *made = handle_of(call.index, new_id);
+            *made = mig_instance(call.index, new_id);
         else
             result = NVML_ERROR_NO_PERMISSION;
     }
@@ -217,8 +220,7 @@ nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsig
                                                       const nvmlGpuInstancePlacement_t *placement,
                                                       nvmlGpuInstance_t *made)
 {
-    return placement == NULL ? NVML_ERROR_INVALID_ARGUMENT
-                             : make(__func__, device, id, placement, made);
+    return make(__func__, device, id, placement, made);
 }
 
 nvmlReturn_t mig_change(const char *function, nvmlGpuInstance_t handle, int is_computing)
@@ -276,10 +278,12 @@ nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned id,
     *count = 0;
     for (unsigned i = 0; i < all.count; i++)
         if (all.list[i].slot == profile->slot)
-            handles[(*count)++] = handle_of(call.index, all.list[i].id);
+            handles[(*count)++] = mig_instance(call.index, all.list[i].id);
     return call_end(&call, NVML_SUCCESS);
 }
 
+NVML_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id,
+                                                   nvmlGpuInstance_t *handle);
 nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id,
                                           nvmlGpuInstance_t *handle)
 {
@@ -291,7 +295,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id,
     mig_read(&call, &all);
     if (handle == NULL || mig_find(&all, id) == NULL)
         return call_end(&call, NVML_ERROR_NOT_FOUND);
-    *handle = handle_of(call.index, id);
+    *handle = mig_instance(call.index, id);
     return call_end(&call, NVML_SUCCESS);
 }
 

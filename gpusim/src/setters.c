@@ -31,28 +31,32 @@ SET_FUNCTION(nvmlDeviceSetPersistenceMode, persistence, 0, 1)
 SET_FUNCTION(nvmlDeviceSetComputeMode, compute_mode, 0, 3)
 
 /* The mode does not change under instances or processes; that it is then pending is left out. */
-static int is_cut_or_used(const char *function, nvmlDevice_t device)
+static nvmlReturn_t cut_or_used(const char *function, nvmlDevice_t device, nvmlReturn_t *in_use)
 {
     struct call call;
     struct instances all;
     struct gpu_process processes[1];
-    if (call_begin_device(&call, function, device) != NVML_SUCCESS)
-        return 0;
+    nvmlReturn_t result = call_begin_device(&call, function, device);
+    if (result != NVML_SUCCESS)
+        return result;
     mig_read(&call, &all);
     int is = all.count > 0 || processes_now(&call, processes, 1) > 0;
-    call_end(&call, NVML_SUCCESS);
-    return is;
+    *in_use = is ? NVML_ERROR_IN_USE : NVML_SUCCESS;
+    return call_end(&call, NVML_SUCCESS);
 }
 
 NVML_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode,
                                            nvmlReturn_t *activation);
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *activation)
 {
-    if (activation == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *activation = is_cut_or_used(__func__, device) ? NVML_ERROR_IN_USE : NVML_SUCCESS;
-    return *activation == NVML_SUCCESS ? set(__func__, device, READ_mig_mode, mode, 0, 1)
-                                       : NVML_SUCCESS;
+    nvmlReturn_t in_use, result = cut_or_used(__func__, device, &in_use);
+    if (result == NVML_SUCCESS && activation == NULL)
+        result = NVML_ERROR_INVALID_ARGUMENT;
+    if (result == NVML_SUCCESS)
+        *activation = in_use;
+    if (result != NVML_SUCCESS || in_use != NVML_SUCCESS)
+        return result;
+    return set(__func__, device, READ_mig_mode, mode, 0, 1);
 }
 
 NVML_API nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, unsigned milliwatts);

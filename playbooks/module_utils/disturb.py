@@ -32,8 +32,9 @@ EFFECTS = [
     ),
     (r"(rmmod|modprobe .*(-r|--remove)\b).*\bnvidia", "unload the driver"),
     (
-        r"nvidia-smi .*(--gpu-reset|-r\b|-mig\b|--multi-instance-gpu)",
-        "reset GPUs or change their MIG mode",
+        r"(nvidia-smi .*(--gpu-reset|-r\b|-mig\b|--multi-instance-gpu|\bmig\b.*-([cd][gc]i))"
+        r"|mig_layout\.py apply)",
+        "reset GPUs or change their MIG mode or instances",
     ),
 ]
 

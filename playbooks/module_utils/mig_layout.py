@@ -136,7 +136,7 @@ def _switch(index, is_on):
         smi(*arguments)
         if read()[0][index] != (is_on, is_on):
             raise Refused(
-                f"the MIG mode of GPU {index} changes only after a reset, because programs hold the "
+                f"the MIG mode of GPU {index} changes only after a reset, since programs hold the "
                 "GPU; reboot the server, the layout is then made at boot"
             )
     finally:
@@ -172,6 +172,11 @@ def _cut(index, wanted, mode):
     smi(*gpu, "-cgi", specifiers, "-C")
 
 
+def say(text, stream=sys.stdout):
+    """Tell whoever started this."""
+    stream.write(f"{text}\n")
+
+
 def main(action, path):
     """Print `same` or what was changed; 1 and a reason where the layout cannot be had."""
     with open(path, encoding="utf-8") as handle:
@@ -185,12 +190,12 @@ def main(action, path):
             wrong_still = different(layout, *read()) if wrong else []
             if wrong_still:
                 raise Refused(f"GPUs {wrong_still} are still not as declared: {read()[1]}")
-            print("\n".join(f"GPU {i}: {' + '.join(layout[i]) or 'whole'}" for i in wrong) or "same")
+            say("\n".join(f"GPU {i}: {' + '.join(layout[i]) or 'whole'}" for i in wrong) or "same")
             return 0
     except Refused as why:
-        print(f"MIG layout: {why}", file=sys.stderr)
+        say(f"MIG layout: {why}", sys.stderr)
         return 1
-    print(f"GPUs {wrong} differ" if wrong else "same")
+    say(f"GPUs {wrong} differ" if wrong else "same")
     return 0
 
 

@@ -10,6 +10,7 @@ VERSION = "550.163.01"
 HEALTHY: dict[str, Any] = {
     "persistence": 1,
     "mig_mode": [0, 0],
+    "mig_instances": [],
     "ecc_mode": [1, 1],
     "ecc_corrected": 0,
     "ecc_uncorrected": 0,

@@ -42,6 +42,11 @@ REFUSED = [
         server(gpu={"model": "L4", "cout": 1}),
         "servers[0].gpu.cout: unknown key; did you mean 'count'?",
     ),
+    (server(gpu={"model": "A100-80", "count": 1, "mig": ["half"]}), "'half' is no MIG profile"),
+    (
+        server(gpu={"model": "A100-80", "count": 2, "mig": {2: ["7g.80gb"]}}),
+        "mig names GPU 2; with count 2 the indices are 0 to 1",
+    ),
     (server(cpus="many"), "gpuferry:servers[0].cpus: input should be a valid number"),
     (server(cpus=0), "gpuferry:servers[0].cpus: input should be greater than or equal to 0.5"),
     (server(data_disk_gib=0), "data_disk_gib: input should be greater than or equal to 1 (got 0)"),

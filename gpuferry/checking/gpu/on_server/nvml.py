@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-NO_LIBRARY, NO_FUNCTION, TOO_SMALL = 12, 13, 7
+NO_LIBRARY, NO_FUNCTION, TOO_SMALL, NOT_FOUND = 12, 13, 7, 6
 _UINT, _ULONG = ctypes.c_uint, ctypes.c_ulonglong
 # Early 535 drivers fill 32 bytes for a process, others 24: room for the larger.
 _PROCESSES, _STRIDES = 256, (24, 32)
@@ -113,6 +113,7 @@ def gpu(nvml: Nvml, index: int) -> dict[str, Callable[[], Any]]:
         "pci": lambda: pci(nvml, device),
         "persistence": get("PersistenceMode"),
         "mig_mode": get("MigMode", count=2),
+        "mig_instances": lambda: mig_instances(nvml, device),
         "ecc_mode": get("EccMode", count=2),
         "ecc_corrected": ecc(0, 0),
         "ecc_uncorrected": ecc(1, 0),
@@ -132,6 +133,23 @@ def gpu(nvml: Nvml, index: int) -> dict[str, Callable[[], Any]]:
         "processes": lambda: [pid for kind in ("Compute", "Graphics")
                               for pid in processes(nvml, device, kind)],
     }  # fmt: skip
+
+
+def mig_instances(nvml: Nvml, device: Any) -> list[list[str]]:
+    """Profile and UUID of each MIG device; a name ends in ` MIG 3g.40gb`."""
+    found = []
+    for index in range(nvml.numbers("nvmlDeviceGetMaxMigDeviceCount", device)):
+        part = ctypes.c_void_p()
+        try:
+            function = "nvmlDeviceGetMigDeviceHandleByIndex"
+            nvml.call(function, device, index, ctypes.byref(part))
+        except Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+            continue
+        name = nvml.text("nvmlDeviceGetName", part)
+        found.append([name.rpartition(" MIG ")[2], nvml.text("nvmlDeviceGetUUID", part)])
+    return found
 
 
 def pci(nvml: Nvml, device: Any) -> str:
