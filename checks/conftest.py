@@ -3,10 +3,30 @@
 import pytest
 
 from gpuferry.checking.ahead import Ahead
+from gpuferry.checking.container import run_container
 from gpuferry.checking.expectations import ExpectedCuda
+from gpuferry.checking.exposure import look_now
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
+
+_AHEAD = ("survey", "containers", "freeze_readings", "outside", "container_run", "stores")
+
+
+def use_stores(node, stores):
+    """Results and troubles, each with the store's name."""
+    if not stores:
+        return [], []
+    # Takes half a second to load; most servers of most stacks never need it.
+    from gpuferry.checking.object_store import StoreTrouble, round_trip
+
+    done, problems = [], []
+    for store in stores:
+        try:
+            done.append(f"{store.name}: {round_trip(node, store)}")
+        except StoreTrouble as trouble:
+            problems.append(f"{store.name}: {trouble}")
+    return done, problems
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +61,26 @@ def _freeze_readings_ahead(node):
     )
 
 
+@pytest.fixture(scope="session")
+def _outside_ahead(node, expectations, target):
+    # Ports that stay silent cost the whole time-out.
+    return Ahead(lambda: look_now(node, expectations, target.address))
+
+
+@pytest.fixture(scope="session")
+def _container_run_ahead(node):
+    return Ahead(lambda: run_container(node))
+
+
+@pytest.fixture(scope="session")
+def _stores_ahead(node, expectations):
+    return Ahead(lambda: use_stores(node, expectations.object_stores))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
-    for name in ("survey", "containers", "freeze_readings"):
+    for name in _AHEAD:
         if any(name in item.fixturenames for item in request.session.items):
             request.getfixturevalue(f"_{name}_ahead")
 
@@ -65,6 +101,24 @@ def containers(_containers_ahead):
 def freeze_readings(_freeze_readings_ahead):
     """What apt and dpkg say about the frozen set."""
     return _freeze_readings_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def outside(_outside_ahead):
+    """What answers from here."""
+    return _outside_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def container_run(_container_run_ahead):
+    """A container that ran."""
+    return _container_run_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def stores(_stores_ahead):
+    """What using every object store gave: its name and either a word or the trouble."""
+    return _stores_ahead.wait()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuferry.checking.container import GREETING, is_bounded_log, run_container
+from gpuferry.checking.container import GREETING, is_bounded_log
 from gpuferry.checking.mark import check
 
 
@@ -14,11 +14,6 @@ def readings(node):
         unit="systemctl show docker.service -p ActiveState -p UnitFileState",
         info="docker info --format '{{json .}}'",
     )
-
-
-@pytest.fixture(scope="module")
-def run(node):
-    return run_container(node)
 
 
 @check("docker.daemon", severity="critical")
@@ -51,9 +46,9 @@ def test_live_restore(readings, expectations, verdict):
 
 
 @check("docker.log_rotation", deadline_seconds=60)
-def test_log_rotation(run, expectations, verdict):
+def test_log_rotation(container_run, expectations, verdict):
     """The logs of a container cannot fill the disk."""
-    driver, options = run["log_driver"], run["log_options"]
+    driver, options = container_run["log_driver"], container_run["log_options"]
     wanted = expectations.docker
     right_driver = wanted.log_driver in ("", driver)
     as_declared = right_driver and wanted.log_options.items() <= options.items()
@@ -62,17 +57,18 @@ def test_log_rotation(run, expectations, verdict):
         bool(driver) and as_declared and is_bounded_log(driver, options),
         measured=f"{driver or 'no container'}, {shown}",
         expected=f"{wanted.log_driver or 'any driver'}, bounded {wanted.log_options or ''}".strip(),
-        evidence=run["trouble"] or "settings of a new container",
+        evidence=container_run["trouble"] or "settings of a new container",
     )
 
 
 @check("docker.runs_container", severity="critical", deadline_seconds=60)
-def test_runs_container(run, verdict):
+def test_runs_container(container_run, verdict):
     """A container runs, its published port answers on loopback, and it ends with exit code 0."""
-    answers = "answers" if run["greeting"].strip() == GREETING else "does not answer"
+    answers = "answers" if container_run["greeting"].strip() == GREETING else "does not answer"
     verdict.judge(
-        not run["trouble"] and answers == "answers" and run["exit_code"] == 0,
-        measured=f"published port {answers}, exit code {run['exit_code']}",
+        not container_run["trouble"] and answers == "answers" and container_run["exit_code"] == 0,
+        measured=f"published port {answers}, exit code {container_run['exit_code']}",
         expected="published port answers, exit code 0",
-        evidence=run["trouble"] or f"made, run and removed in {run['seconds']:.1f} s",
+        evidence=container_run["trouble"]
+        or f"made, run and removed in {container_run['seconds']:.1f} s",
     )

@@ -84,7 +84,7 @@ answer["seconds"] = time.monotonic() - started
 
 def run_container(node: Node) -> ContainerRun:
     """Run the container on the server and remove it again."""
-    result: ContainerRun = node.python(_PROGRAM, GREETING)
+    result: ContainerRun = node.python(_PROGRAM, GREETING, 60)
     return result
 
 

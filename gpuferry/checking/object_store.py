@@ -76,7 +76,7 @@ def round_trip(node: Node, store: ExpectedStore) -> str:
 
 
 def _send(node: Node, requests: list[tuple[str, str, str | None]]) -> list[tuple[int, str, str]]:
-    answers = [tuple(answer) for answer in node.python(_PROGRAM, requests)]
+    answers = [tuple(answer) for answer in node.python(_PROGRAM, requests, 60)]
     return answers + [(0, "not sent", "")] * (len(requests) - len(answers))
 
 
