@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpuferry.driver.mig import layout_of
 from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {"firewall", "mirrors", "docker", "driver", "users", "provider"}
@@ -68,14 +67,9 @@ def roles(server: ServerSpec) -> list[str]:
 def driver_wish(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     """The driver block of the server, or the stack's, with the number of declared GPUs."""
     block = (server.driver or spec.driver).model_dump()
-    return {**block, "gpus": server.gpu.count if server.gpu else 0, "mig": mig_layout(server)}
-
-
-def mig_layout(server: ServerSpec) -> dict[int, list[str]] | None:
-    """MIG instances by GPU index; None where they are not declared."""
-    if server.gpu is None or server.gpu.mig is None:
-        return None
-    return layout_of(server.gpu.mig, server.gpu.count)
+    if server.gpu is None:
+        return {**block, "gpus": 0, "mig": None}
+    return {**block, "gpus": server.gpu.count, "mig": server.gpu.mig_layout}
 
 
 def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
@@ -147,7 +141,7 @@ def _gpu_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     if server.gpu is None:
         return {}
     # Keys of JSON objects are text.
-    layout = {str(index): parts for index, parts in (mig_layout(server) or {}).items()}
+    layout = {str(index): parts for index, parts in (server.gpu.mig_layout or {}).items()}
     wish = driver_wish(spec, server)
     return {"nvidia_driver_wish": {**wish, "mig": layout or None}, "mig_layout": layout}
 

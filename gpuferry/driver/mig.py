@@ -38,15 +38,6 @@ def profiles_of(device: str) -> Mapping[str, MigProfile]:
     return {}
 
 
-def layout_of(
-    declared: Sequence[str] | Mapping[int, Sequence[str]], gpus: int
-) -> dict[int, list[str]]:
-    """The parts of each GPU: one list stands for every GPU, GPUs not named stay whole."""
-    if isinstance(declared, Mapping):
-        return {index: list(declared.get(index, [])) for index in range(gpus)}
-    return {index: list(declared) for index in range(gpus)}
-
-
 def problem(device: str, parts: Sequence[str]) -> str:
     """Why a GPU cannot be cut so, in words; an empty string when it can."""
     profiles = profiles_of(device)

@@ -48,6 +48,15 @@ class Gpu(_Strict):
         "[] switches MIG off, left out leaves it alone",
     )
 
+    @property
+    def mig_layout(self) -> dict[int, list[str]] | None:
+        """MIG profiles by GPU index: one list stands for every GPU, those not named stay whole."""
+        if self.mig is None:
+            return None
+        if isinstance(self.mig, dict):
+            return {index: self.mig.get(index, []) for index in range(self.count)}
+        return dict.fromkeys(range(self.count), self.mig)
+
     @model_validator(mode="after")
     def _indices_exist(self) -> Self:
         for index in self.mig if isinstance(self.mig, dict) else []:

@@ -5,8 +5,9 @@ import pytest
 from gpuferry.checking.expectations import ExpectedGpu
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.mig import layout
-from gpuferry.driver.mig import layout_of, problem, profiles_of
+from gpuferry.driver.mig import problem, profiles_of
 from gpuferry.driver.shared import shared
+from gpuferry.spec.model import Gpu
 from tests.support.surveys import gpu, survey
 
 mig_layout = shared("mig_layout")
@@ -57,9 +58,16 @@ def test_parts_stand_beside_each_other_largest_first():
 
 
 def test_one_list_stands_for_all_gpus_and_those_not_named_stay_whole():
-    assert layout_of(["7g.80gb"], 2) == {0: ["7g.80gb"], 1: ["7g.80gb"]}
-    assert layout_of({1: ["7g.80gb"]}, 2) == {0: [], 1: ["7g.80gb"]}
-    assert layout_of([], 2) == {0: [], 1: []}
+    layouts = {
+        declared: Gpu(model="A100-80", count=2, mig=value).mig_layout
+        for declared, value in (("all", ["7g.80gb"]), ("one", {1: ["7g.80gb"]}), ("off", []))
+    }
+    assert layouts == {
+        "all": {0: ["7g.80gb"], 1: ["7g.80gb"]},
+        "one": {0: [], 1: ["7g.80gb"]},
+        "off": {0: [], 1: []},
+    }
+    assert Gpu(model="A100-80", count=2).mig_layout is None
 
 
 # As nvidia-smi 550 prints it.
