@@ -307,7 +307,7 @@ def _unfinished(work: Upgrade, marker: Marker, options: Options) -> Outcome:
 def _fresh(work: Upgrade, seen: Seen, wish: Wish, options: Options) -> Outcome:
     plan = work.plan(seen, wish)
     if plan.refusal:
-        text = f"{plan.refusal.sentence}. {' Or: '.join(plan.refusal.options)}"
+        text = f"{plan.refusal.sentence}. What can be done: {'; or: '.join(plan.refusal.options)}"
         return Outcome("refused", text, plan.moves, plan)
     if not plan.packages:
         return Outcome("nothing", "nothing to do: " + _standing(seen), plan=plan)
