@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpuferry.checking import frozen
 from gpuferry.checking.ahead import Ahead
 from gpuferry.checking.container import run_container
 from gpuferry.checking.expectations import ExpectedCuda
@@ -55,8 +56,10 @@ def _freeze_readings_ahead(node):
             config="apt-config dump Unattended-Upgrade::Package-Blacklist",
             upgrade="apt-get -s -q -o Debug::NoLocking=1 dist-upgrade",
             marker="cat /var/lib/gpuferry/upgrade.json 2>/dev/null || true",
-            needrestart="command -v needrestart"
-            " && cat /etc/needrestart/conf.d/60-gpuferry-freeze.conf",
+            own_config="cat /etc/apt/apt.conf.d/95gpuferry-freeze",
+            preferences="cat /etc/apt/preferences.d/60-gpuferry-freeze",
+            policy=frozen.POLICY,
+            needrestart=frozen.NEEDRESTART,
         )
     )
 

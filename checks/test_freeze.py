@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from gpuferry.checking import frozen
 from gpuferry.checking.mark import check
 
 UPGRADE = "see what moved it, then run: ./ferry driver upgrade {server} --accept"
@@ -21,8 +22,8 @@ def readings(freeze_readings):
 
 
 @pytest.fixture(scope="module")
-def frozen(readings):
-    return json.loads(readings["record"].text or "{}")
+def frozen_set(readings):
+    return frozen.record(readings["record"].text)
 
 
 @pytest.fixture(scope="module")
@@ -31,40 +32,44 @@ def installed(readings):
     return {row[0]: row[1] for row in rows if row[-1:] == ["installed"]}
 
 
-@pytest.fixture(scope="module")
-def families(readings):
-    return re.findall(r'Package-Blacklist:: "(.*)";', readings["config"].output)
-
-
 @check("freeze.members", severity="critical", next_step=UPGRADE)
-def test_members(frozen, installed, families, verdict):
+def test_members(readings, frozen_set, installed, verdict):
     """Every member has the version it was frozen at, and no member is outside the set."""
-    ours = {n: v for n, v in installed.items() if any(re.match(f, n) for f in families)}
-    problems = [f"{n} is {ours.get(n, 'absent')}, frozen at {v}" for n, v in frozen.items()
-                if ours.get(n) != v]  # fmt: skip
-    problems += [f"{n} {ours[n]} is outside the set" for n in sorted(ours.keys() - frozen.keys())]
+    own = frozen.families(readings["own_config"].text)
+    problems = frozen.moved(frozen_set, installed, own)
+    if not frozen_set:
+        problems.insert(0, "/var/lib/gpuferry/frozen.json records nothing")
     verdict.judge(
-        bool(frozen) and not problems,
-        measured="; ".join(problems[:5]) or f"{len(frozen)} packages as frozen",
+        not problems,
+        measured="; ".join(problems[:5]) or f"{len(frozen_set)} packages as frozen",
         expected="all members as frozen, none outside",
-        evidence=", ".join(f"{n} {v}" for n, v in list(frozen.items())[:6]),
+        evidence=", ".join(f"{n} {v}" for n, v in list(frozen_set.items())[:6]),
     )
 
 
 @check("freeze.agrees", severity="major")
-def test_agrees(readings, frozen, families, verdict):
-    """Holds, unattended-upgrades and needrestart know every member."""
-    held = set(readings["holds"].output.split())
-    problems = [f"{name} is not held" for name in frozen if name not in held]
-    problems += [f"unattended-upgrades may take {name}" for name in frozen
-                 if not any(re.match(family, name) for family in families)]  # fmt: skip
-    text = readings["needrestart"].output
-    if readings["needrestart"].exit_code == 0 and "docker" not in text:
-        problems.append("needrestart may restart Docker")
+def test_agrees(readings, frozen_set, installed, verdict):
+    """Holds, pins, unattended-upgrades and needrestart know every member."""
+    problems = frozen.unguarded(
+        frozen_set,
+        installed,
+        held=readings["holds"].output.split(),
+        blacklist=readings["config"].output,
+        preferences=readings["preferences"].text,
+        policy=readings["policy"].output,
+        needrestart=readings["needrestart"].output,
+    )
+    if readings["needrestart"].exit_code != 0:
+        problems.append(f"needrestart's settings cannot be read: {readings['needrestart'].trouble}")
     verdict.judge(
-        bool(frozen) and not problems,
-        measured="; ".join(problems[:5]) or f"{len(frozen)} held and kept out of upgrades",
-        expected="hold, blacklist and needrestart agree",
+        bool(frozen_set) and not problems,
+        measured="; ".join(problems[:5])
+        or (
+            f"{len(frozen_set)} held and kept out of upgrades"
+            if frozen_set
+            else "nothing is frozen"
+        ),
+        expected="hold, pin, blacklist and needrestart agree",
     )
 
 
@@ -84,17 +89,17 @@ def test_upgrade_finished(readings, verdict):
 
 
 @check("freeze.upgrade_moves_none", severity="critical", deadline_seconds=60)
-def test_upgrade_moves_none(readings, frozen, verdict):
+def test_upgrade_moves_none(readings, frozen_set, verdict):
     """A full upgrade, simulated by apt itself, would move no member."""
     if readings["upgrade"].exit_code != 0:
         verdict.not_measured(f"apt-get -s dist-upgrade: {readings['upgrade'].trouble}")
         return
     moving = re.findall(r"(?m)^(?:Inst|Remv|Conf) (\S+)", readings["upgrade"].output)
-    hit = sorted(set(moving) & set(frozen))
+    hit = sorted(set(moving) & set(frozen_set))
     would = f"{', '.join(hit)} would move" if hit else "no member would move"
     verdict.judge(
-        bool(frozen) and not hit,
-        measured=would if frozen else "nothing is frozen",
+        bool(frozen_set) and not hit,
+        measured=would if frozen_set else "nothing is frozen",
         expected="no member would move",
         evidence=f"{len(set(moving))} other packages would",
     )

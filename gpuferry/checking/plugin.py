@@ -179,7 +179,9 @@ class CheckPlugin:
                 next_step=_DEFECT,
             )
         answer = recorder.answers[0]
-        next_step = "" if answer.status == "pass" else answer.next_step or info.next_step
+        # What cures a failure is no advice where there was nothing to measure.
+        usual = info.next_step if answer.status == "fail" else ""
+        next_step = "" if answer.status == "pass" else answer.next_step or usual
         return Verdict(
             id=info.id,
             server=self._job.target.name,

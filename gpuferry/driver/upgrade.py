@@ -87,7 +87,7 @@ def _plan(
         raise Refused(
             "not_frozen",
             "nothing is frozen on this server, so there is no set to move",
-            "freeze what is installed: ./ferry converge",
+            "freeze what is installed: ./ferry converge; only servers that declare gpu are frozen",
         )
     _fits_the_stack_file(wish, to)
     gates.sources(facts)

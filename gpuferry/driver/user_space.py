@@ -33,8 +33,25 @@ def simulated_plan(facts: Facts, wish: Wish) -> Plan:
             *cuda.adds,
         ],
         reasons=[f"{len(facts.gpus)} simulated GPU(s): no module, libraries and tools only"],
-        notes=cuda.notes,
+        notes=[*_unfollowed(wish, smi), *cuda.notes],
     )
+
+
+def _unfollowed(wish: Wish, version: str) -> list[str]:
+    """What a real GPU's driver would be chosen by; a rehearsal must not look as if it had been."""
+    asked = [f"branch {wish.branch}"] if wish.branch and not _follows(wish, version) else []
+    asked += [f"flavour {wish.flavour}"] if wish.flavour != "auto" else []
+    asked += ["source nvidia"] if wish.source == "nvidia" else []
+    if not asked:
+        return []
+    return [
+        f"not followed on simulated GPUs: {', '.join(asked)}; they take the distribution's tools, "
+        f"{upstream(version) or 'in its version'}"
+    ]
+
+
+def _follows(wish: Wish, version: str) -> bool:
+    return wish.branch_number == branch_of(version) and wish.exact in ("", upstream(version))
 
 
 def _present_or_candidate(facts: Facts, name: str) -> str:

@@ -6,6 +6,7 @@ Pure functions over log lines; the catalogue is `rules/xid.yaml`.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
@@ -39,7 +40,7 @@ _RECOVERY = re.compile(r"recovery action changed from .* to .*\((.+)\)", re.I)
 
 
 class Event(BaseModel):
-    """One fault of one device; `code` 0 never occurs. `count`: lines that said the same."""
+    """One fault of one device; `code` 0 never occurs. `count`: how often it was said."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,6 +64,7 @@ def classify(lines: Iterable[str]) -> list[Event]:
     that the catalogue does not know is an event with the action `unknown`, never dropped.
     """
     found: dict[tuple[str, int, str, int | None], Event] = {}
+    said: dict[tuple[str, int, str, int | None], Counter[int]] = defaultdict(Counter)
     lost_address = ""
     for line in lines:
         text = line.rstrip("\n")
@@ -77,11 +79,13 @@ def classify(lines: Iterable[str]) -> list[Event]:
         if event.code == 79:
             # Also told without an Xid, before or after it: one GPU is lost only once.
             key = (event.kind, event.code, event.pci, None)
-        before = found.get(key)
-        found[key] = event if before is None else before.model_copy(
-            update={"count": before.count + 1}
-        )  # fmt: skip
-    return _related(list(found.values()))
+        found.setdefault(key, event)
+        # The wordings of one loss come together: it was lost as often as one of them was said.
+        wording = next(i for i, sign in enumerate((_XID, _SXID, _LOST, _LOST_SECOND))
+                       if sign.search(text))  # fmt: skip
+        said[key][wording] += 1
+    counted = [e.model_copy(update={"count": max(said[k].values())}) for k, e in found.items()]
+    return _related(counted)
 
 
 def worst(events: Iterable[Event]) -> Event | None:

@@ -80,8 +80,9 @@ def explain(server: Server, stderr: str) -> SshFailure:
         "packets. Check firewall.ssh_from and the address.",
         "closed": f"{where}: the SSH server closed the connection before the login ({last_line}). "
         "It is starting, overloaded, or turns this address away for a while.",
-        "unroutable": f"{where}: there is no route to this address. Check the address and the "
-        "network (VPN?) of this computer.",
+        "unroutable": f"{where}: there is no route to this address; the machine is off, or this "
+        "computer's network (VPN?) does not lead there. ./ferry nodes shows its state, ./ferry up "
+        "starts a local one that is off.",
         "unresolved": f"{where}: this name has no address. Check the spelling and the DNS.",
         "host_key": _explain_host_key(server, where, stderr),
         "denied": f"{where}: the server refused the login of {server.user!r} with the stack's key "

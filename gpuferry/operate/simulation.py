@@ -82,7 +82,7 @@ def read(session: SshSession, server: Server) -> tuple[Scenario, Moment, str]:
         where = ".".join(str(part) for part in first["loc"])
         raise SpecError(
             f"{server.name}: {files.SOURCE} is damaged at {where or 'its start'} ({first['msg']}). "
-            "Deploy the server again: ./ferry up"
+            f"Make the server anew: ./ferry rebuild {server.name}"
         ) from None
 
 

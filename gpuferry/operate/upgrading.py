@@ -257,7 +257,7 @@ def upgrade_server(entry: Entry, wish: Wish, options: Options, say: Say) -> Outc
         _refuse_what_does_not_fit(name, seen, options)
         try:
             if options.accept:
-                return _accepted(work, seen)
+                return _accepted(work, seen, options)
             if seen.marker is not None:
                 return _unfinished(work, seen.marker, options)
             return _fresh(work, seen, wish, options)
@@ -278,18 +278,21 @@ def _refuse_what_does_not_fit(name: str, seen: Seen, options: Options) -> None:
         )
 
 
-def _accepted(work: Upgrade, seen: Seen) -> Outcome:
+def _accepted(work: Upgrade, seen: Seen, options: Options) -> Outcome:
+    moves = [
+        Move(name=n, old=seen.frozen.get(n, ""), new=seen.members.get(n, ""))
+        for n in sorted({*seen.frozen, *seen.members})
+        if seen.frozen.get(n) != seen.members.get(n)
+    ]
+    if options.plan_only:
+        what = "this would be frozen once its checks pass" if moves else "all is as frozen"
+        return Outcome("planned", f"{what}; nothing was changed", moves)
     verdicts = work.check()
     known = judgement.acceptable(verdicts, seen.marker.failing if seen.marker else [])
     if not judgement.good(verdicts, known):
         new = judgement.told(judgement.new_failures(verdicts, known))
         return Outcome("refused", f"not accepted, checks fail: {new}", verdicts=verdicts)
     verdicts += work.freeze()
-    moves = [
-        Move(name=n, old=seen.frozen.get(n, ""), new=seen.members.get(n, ""))
-        for n in sorted({*seen.frozen, *seen.members})
-        if seen.frozen.get(n) != seen.members.get(n)
-    ]
     return _judged("accepted", "what is installed is the frozen set now", moves, verdicts, known)
 
 
@@ -307,7 +310,7 @@ def _unfinished(work: Upgrade, marker: Marker, options: Options) -> Outcome:
 def _fresh(work: Upgrade, seen: Seen, wish: Wish, options: Options) -> Outcome:
     plan = work.plan(seen, wish)
     if plan.refusal:
-        text = f"{plan.refusal.sentence}. {' Or: '.join(plan.refusal.options)}"
+        text = f"{plan.refusal.sentence}. What can be done: {'; or: '.join(plan.refusal.options)}"
         return Outcome("refused", text, plan.moves, plan)
     if not plan.packages:
         return Outcome("nothing", "nothing to do: " + _standing(seen), plan=plan)

@@ -90,6 +90,9 @@ def _sentence(problem: ErrorDetails) -> str:
         text = str(context["error"])
         prefix = f"{where}: " if where else f"{NAMESPACE}:"
         return f"{prefix}{text}" if text.endswith("?") else f"{prefix}{text}."
+    if kind == "model_type":
+        keys = ", ".join(_fields_at(location))
+        return f"{where}: not a single value, but a mapping of {keys}{_got(location, given)}."
     return f"{where}: {problem['msg'][0].lower()}{problem['msg'][1:]}{_got(location, given)}."
 
 

@@ -142,7 +142,10 @@ class ServerSpec(_Strict):
     baked: bool = Field(
         default=True, description="start from `ferry image build node`'s image where there is one"
     )
-    gpu: Gpu | None = Field(default=None, description="provider local simulates them")
+    gpu: Gpu | None = Field(
+        default=None,
+        description="provider local simulates them; without it no GPU role or check runs",
+    )
     driver: DriverSpec | None = Field(
         default=None, description="instead of the stack's `driver`, as a whole"
     )
@@ -154,6 +157,15 @@ class ServerSpec(_Strict):
         default_factory=list, description="reachable from outside; all others are closed"
     )
     ssh: SshAccess | None = Field(default=None, description="provider ssh only")
+
+    @model_validator(mode="after")
+    def _driver_of_gpus(self) -> Self:
+        if self.driver is not None and self.gpu is None:
+            raise ValueError(
+                "driver: the server declares no gpu, so nothing would be installed; add gpu: "
+                "{model: …, count: …}, or leave driver out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _ports_once(self) -> Self:

@@ -46,7 +46,7 @@ def gather_from(host, simulate=(), also=()):
     system = operating_system(host)
     facts = {
         "schema": SCHEMA,
-        "simulated": host.exists("/var/lib/gpusim/scenario.json"),
+        "simulated": host.exists("/var/lib/gpusim/scenario*"),
         "pci": pci_devices(host),
         "kernel": kernel(host, release),
         "os": system,

@@ -264,6 +264,9 @@ def test_what_was_moved_by_hand_is_accepted_once_its_checks_pass(
     node.run(f"apt-get -q update; {by_hand} --reinstall", 300)
     assert freeze_verdicts(node)["freeze.members"].startswith("fail")
     node.run("systemctl restart nvidia-cdi-refresh.service")
+    outcome = upgrade(node, accept=True, plan_only=True)
+    assert (outcome.result, bool(outcome.moves)) == ("planned", True)
+    assert freeze_verdicts(node)["freeze.members"].startswith("fail")
     outcome = upgrade(node, accept=True)
     assert outcome.result == "accepted", outcome.message
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}

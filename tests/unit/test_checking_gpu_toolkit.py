@@ -29,6 +29,7 @@ def listed(*indices):
         (survey(*TWO), "runtime", (listed(0, 1), "exit code 9"), "fail", "but exit code 9"),
         (survey(), "device", ("", "no devices"), "not_measured", "NVML lists no GPU"),
         (survey(*TWO), "device", None, "not_measured", "hangs on the server itself"),
+        (survey(lost()), "device", (listed(0), ""), "not_measured", "tells its UUID"),
     ],
 )
 def test_a_container_lists_exactly_the_gpus_of_the_server(found, way, run, status, words):

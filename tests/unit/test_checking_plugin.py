@@ -155,6 +155,21 @@ def test_a_judgement_may_weigh_more_or_less_than_its_check(run):
     assert (verdict.severity, verdict.next_step) == ("minor", "wait for it")
 
 
+@pytest.mark.parametrize(
+    ("body", "step"),
+    [
+        ("verdict.judge(False, measured='2', expected='1')", "ask gpu-1"),
+        ("verdict.judge(True, measured='1', expected='1')", ""),
+        ("verdict.not_measured('there is none')", ""),
+        ("pass", "report it"),
+    ],
+)
+def test_the_cure_of_a_failure_is_no_advice_for_anything_else(run, body, step):
+    given = run(base=a_check(body))["base.it"].next_step
+    assert step in given
+    assert bool(given) is bool(step)
+
+
 def test_a_file_that_cannot_be_loaded_fails_and_stops_no_other(run):
     verdicts = run(
         roles=["base", "docker"], docker="import nowhere", base=a_check("verdict.not_measured('x')")

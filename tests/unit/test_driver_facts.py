@@ -238,3 +238,16 @@ def test_unusable_facts_are_named(tmp_path: Path, content: str | None) -> None:
         path.write_text(content)
     with pytest.raises(SpecError, match="no facts of a server"):
         gather.from_path(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "simulated"), [("scenario.json", True), ("scenario", True), ("driver", False)]
+)
+def test_gpus_are_simulated_where_either_form_of_a_scenario_is(
+    file: str, simulated: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "root/var/lib/gpusim"
+    folder.mkdir(parents=True)
+    (folder / file).write_text("")
+    (tmp_path / "commands.json").write_text("{}")
+    assert gather.from_path(tmp_path).simulated is simulated

@@ -77,7 +77,16 @@ def test_a_lost_gpu_is_one_event_however_it_is_told() -> None:
     ]
     for order in (lines, lines[2:] + lines[:2]):
         (event,) = classify(order)
-        assert (event.code, event.pci, event.count) == (79, "0000:18:00", 3)
+        assert (event.code, event.pci, event.count) == (79, "0000:18:00", 1)
+
+
+def test_a_gpu_that_is_lost_again_is_counted() -> None:
+    lines = [
+        X + "79, pid=7, name=python3, GPU has fallen off the bus.",
+        "NVRM: GPU 0000:04:00.0: GPU has fallen off the bus.",
+    ]
+    (event,) = classify(lines * 2)
+    assert event.count == 2
 
 
 def test_an_older_fault_is_not_hidden_by_the_cleanup_that_follows() -> None:

@@ -138,8 +138,9 @@ class Survey(_Part):
 
     @property
     def simulated(self) -> bool:
-        """Whether the GPUs are simulated."""
-        return self.facts.simulated
+        """Whether the GPUs are simulated: by what lies there, or by any GPU's own name."""
+        names = [str(gpu.values.get("name", "")) for gpu in self.nvml.gpus]
+        return self.facts.simulated or any("(simulated)" in name for name in names)
 
     @property
     def on_pci(self) -> list[PciDevice]:

@@ -36,6 +36,8 @@ def in_container(survey: Survey, way: str, found: GpuContainer | None) -> Judgem
         return not_measured(f"NVML lists no GPU here either: {survey.no_nvml}", expected)
     if found is None:
         return not_measured("nvidia-smi hangs on the server itself", expected)
+    if not survey.uuids:
+        return not_measured("no GPU here tells its UUID to compare with", expected)
     listed = sorted(_UUID.findall(found["output"]))
     missing, surplus = set(survey.uuids) - set(listed), set(listed) - set(survey.uuids)
     problems = [f"not in the container: {u}" for u in sorted(missing)]

@@ -106,7 +106,7 @@ def facts(host: Any) -> dict[str, Any]:
     """The part of the gatherer's facts that checks need."""
     release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     return {
-        "simulated": host.exists("/var/lib/gpusim/scenario.json"),
+        "simulated": host.exists("/var/lib/gpusim/scenario*"),
         "pci": gpu_facts.pci_devices(host),
         "kernel": gpu_facts.kernel(host, release),
         "virtualization": gpu_facts.virtualization(host),
@@ -195,7 +195,7 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     host = gpu_host.Host()
     if os.path.isdir(gpu_facts.SIMULATED_ROOT):
         host.pci_root = gpu_facts.SIMULATED_ROOT
-    simulated = host.exists("/var/lib/gpusim/scenario.json")
+    simulated = host.exists("/var/lib/gpusim/scenario*")
     programs, seconds = request["programs"], request["seconds"]
     declared = request["cuda"]
     with ThreadPoolExecutor(10) as pool:
