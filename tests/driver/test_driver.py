@@ -1,4 +1,4 @@
-"""The role nvidia_driver where a module is really built, loaded, exchanged and loaded again at boot.
+"""The role nvidia_driver where a module is really built, loaded, exchanged, and loaded at boot.
 
 Packages, modules and nvidia-smi are small stand-ins under the names of Debian's; PCI is a folder.
 apt, dkms, initramfs, systemd and the reboots are real.
