@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
-_SHARED = {"firewall", "mirrors", "docker", "driver", "users", "provider"}
+_SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "provider"}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
@@ -33,6 +34,9 @@ GPU_DOCKER: dict[str, dict[str, Any]] = {
     "features": {"cdi": True},
     "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
 }
+
+
+LOOPBACK = ["127.0.0.0/8", "::1/128"]
 
 
 def declared_digest(spec: Spec, server: ServerSpec) -> str:
@@ -83,6 +87,9 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "base_users": _users(spec),
         "base_extra_ca_certificates": _certificates(facts),
         "base_apt_sources": {key: url for key, url in sources.items() if url},
+        "ssh_hardening_kex_profile": spec.ssh.key_exchange,
+        "ssh_hardening_forwarding_users": list(spec.ssh.port_forwarding),
+        "ssh_hardening_never_banned": [*LOOPBACK, *exposure.never_limited(ssh_from(spec, facts))],
         "firewall_ssh_from": ssh_from(spec, facts),
         "firewall_ssh_port": _ssh_port(server),
         "firewall_open_ports": _ports(server),
@@ -96,7 +103,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
 def baked_key(spec: Spec, server: ServerSpec) -> str:
     """What the baked image of a server depends on, beside the roles and the bare image."""
     variables = role_variables(spec, server, StackFacts())
-    own = ("firewall_ssh_from", "base_extra_ca_certificates")
+    own = ("firewall_ssh_from", "ssh_hardening_never_banned", "base_extra_ca_certificates")
     lasting = {k: v for k, v in variables.items() if k not in own and not k.startswith("resize_")}
     text = json.dumps([lasting, server.gpu.model_dump() if server.gpu else {}], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -114,6 +121,7 @@ def expectations(
         "user": user,
         "ssh_port": _ssh_port(server),
         "ssh_from": ssh_from(spec, facts),
+        "ssh": spec.ssh.model_dump(),
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),

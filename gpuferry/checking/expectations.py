@@ -71,6 +71,13 @@ class ExpectedGpu(_Strict):
     cuda: ExpectedCuda = Field(default_factory=ExpectedCuda)
 
 
+class ExpectedSsh(_Strict):
+    """How sshd must behave."""
+
+    key_exchange: Literal["compatible", "pq_only"] = "compatible"
+    port_forwarding: list[str] = Field(default_factory=list, description="accounts that may")
+
+
 class Expectations(_Strict):
     """Everything that the checks compare one server with."""
 
@@ -78,6 +85,7 @@ class Expectations(_Strict):
     user: str
     ssh_port: int = 22
     ssh_from: list[str] = Field(default_factory=list, description="empty: anywhere")
+    ssh: ExpectedSsh = Field(default_factory=ExpectedSsh)
     open_ports: list[ExpectedPort] = Field(default_factory=list)
     users: list[ExpectedUser] = Field(default_factory=list)
     extra_ca_certificates: list[ExpectedCa] = Field(default_factory=list)

@@ -185,6 +185,20 @@ class FirewallSpec(_Strict):
         return self
 
 
+class SshSpec(_Strict):
+    """How SSH on the servers behaves; who may reach it is `firewall.ssh_from`."""
+
+    key_exchange: Literal["compatible", "pq_only"] = Field(
+        default="compatible",
+        description="pq_only: post-quantum ones only; needs Debian 13, refused where a client of "
+        "this machine could no longer connect",
+    )
+    port_forwarding: list[UserName] = Field(
+        default_factory=list,
+        description="accounts that may forward local ports (`ssh -L`), for notebooks",
+    )
+
+
 class MirrorsSpec(_Strict):
     """Where servers get packages from, and which certificate authorities they trust."""
 
@@ -228,6 +242,7 @@ class Spec(_Strict):
     servers: list[ServerSpec] = Field(min_length=1)
     object_stores: list[ObjectStoreSpec] = Field(default_factory=list)
     firewall: FirewallSpec = Field(default_factory=FirewallSpec)
+    ssh: SshSpec = Field(default_factory=SshSpec)
     mirrors: MirrorsSpec = Field(default_factory=MirrorsSpec)
     docker: DockerSpec = Field(default_factory=DockerSpec)
     driver: DriverSpec = Field(default_factory=DriverSpec)
@@ -244,6 +259,7 @@ class Spec(_Strict):
             ("users", [u.name for u in self.users]),
         ):
             _refuse_duplicates(key, names)
+        _refuse_duplicates("ssh.port_forwarding", list(self.ssh.port_forwarding))
         for index, server in enumerate(self.servers):
             _fits_provider(self.provider, index, server)
             _ssh_is_not_an_open_port(index, server)
