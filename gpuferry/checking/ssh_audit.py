@@ -56,7 +56,8 @@ def judge(report: dict[str, Any], exit_code: int, key_exchange: str) -> Judged:
     errors = report.get("errors", [])
     if exit_code == 0 and report.get("passed") is True:
         return Judged(True, f"exit 0, {name}", "")
-    wrong, waived = [], []
+    wrong: list[str] = []
+    waived: list[str] = []
     for error in errors:
         surplus = [x for x in error["actual"] if x not in error["expected_required"]]
         kept = [x for x in error["actual"] if x in error["expected_required"]]

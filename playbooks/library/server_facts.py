@@ -11,6 +11,7 @@ import platform
 import pwd
 import re
 import subprocess
+import time
 
 from ansible.module_utils import sshd_files
 from ansible.module_utils.basic import AnsibleModule
@@ -168,6 +169,7 @@ def main():
         ),
         "chrony": os.path.exists("/usr/sbin/chronyd"),
         "capacity": size,
+        "now": time.time(),
     }
     module.exit_json(changed=False, ansible_facts={"ferry": ferry})
 
