@@ -77,6 +77,12 @@ def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
     return sorted({*spec.firewall.ssh_from, *facts.management_networks})
 
 
+def exposure_table(spec: Spec, server: ServerSpec, management: list[str]) -> list[exposure.Row]:
+    """Who may reach what of a server; `management` are this machine's own networks."""
+    facts = StackFacts(management_networks=management)
+    return exposure.table(_ssh_port(server), ssh_from(spec, facts), _ports(server))
+
+
 def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:
     """Ansible variables of one server."""
     sources = {"debian": spec.mirrors.debian, "security": spec.mirrors.debian_security}

@@ -77,6 +77,20 @@ def parse_ruleset(text: str) -> Ruleset:
     return ruleset
 
 
+def other_filters(text: str, ours: str = "gpuferry") -> list[str]:
+    """Chains of others that drop what they do not know, from `nft -j list chains`."""
+    objects = json.loads(text)["nftables"] if text.strip() else []
+    chains = [o["chain"] for o in objects if "chain" in o]
+    return sorted(
+        f"table {chain['family']} {chain['table']}, chain {chain['name']}"
+        for chain in chains
+        if chain.get("policy") == "drop"
+        and chain["table"] != ours
+        # Docker's own forward policy is no obstacle to what it publishes itself.
+        and chain.get("hook") == "input"
+    )
+
+
 def _opens(chain: str, rules: Iterable[Mapping[str, Any]]) -> bool:
     """Whether any rule of a chain could let something in; one that only drops cannot."""
     verbs = ("accept", "jump", "goto", "vmap")
