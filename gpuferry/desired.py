@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
-_SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "provider"}
-ROLES = ["base", "ssh_hardening", "firewall", "docker"]
+_SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "provider"}
+ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
     "base",
@@ -28,6 +28,7 @@ GPU_ROLES = [
     "container_toolkit",
     "docker",
     "freeze",
+    "updates",
 ]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
 GPU_DOCKER: dict[str, dict[str, Any]] = {
@@ -89,7 +90,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
     return {
         "ferry_roles": roles(server),
         "base_hostname": server.name,
-        "base_packages_ahead": ["netbase", "nftables"],  # the firewall role's
+        "base_packages_ahead": ["netbase", "nftables", "unattended-upgrades"],
         "base_users": _users(spec),
         "base_extra_ca_certificates": _certificates(facts),
         "base_apt_sources": {key: url for key, url in sources.items() if url},
@@ -99,6 +100,8 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "firewall_ssh_from": ssh_from(spec, facts),
         "firewall_ssh_port": _ssh_port(server),
         "firewall_open_ports": _ports(server),
+        "updates_automatic": spec.updates.automatic,
+        "updates_reboot_window": spec.updates.reboot_window,
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
         **({"nvidia_driver_wish": driver_wish(spec, server)} if server.gpu else {}),
@@ -128,6 +131,7 @@ def expectations(
         "ssh_port": _ssh_port(server),
         "ssh_from": ssh_from(spec, facts),
         "ssh": spec.ssh.model_dump(),
+        "updates": spec.updates.model_dump(),
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),

@@ -16,6 +16,7 @@ from gpuferry.spec.fields import (
     HomePath,
     HostKey,
     PublicKey,
+    RebootWindow,
     ServerName,
     Url,
     UserName,
@@ -227,6 +228,17 @@ class DockerSpec(_Strict):
     )
 
 
+class UpdatesSpec(_Strict):
+    """Security updates of the servers; nothing else is updated by itself."""
+
+    automatic: bool = Field(default=True, description="installed daily; off: only counted")
+    reboot_window: RebootWindow = Field(
+        default="",
+        description="when a server may reboot for an update, such as 'Sun 03:00-05:00' (UTC), and "
+        "only while nothing runs on it; empty: never by itself",
+    )
+
+
 class UserSpec(_Strict):
     """A person with an account on every server."""
 
@@ -246,6 +258,7 @@ class Spec(_Strict):
     mirrors: MirrorsSpec = Field(default_factory=MirrorsSpec)
     docker: DockerSpec = Field(default_factory=DockerSpec)
     driver: DriverSpec = Field(default_factory=DriverSpec)
+    updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     users: list[UserSpec] = Field(default_factory=list)
     ssh_wait_seconds: int = Field(
         default=300, ge=5, le=7200, description="how long a new server may take to answer SSH"
