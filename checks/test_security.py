@@ -24,7 +24,7 @@ def test_ssh_audit(audit, expectations, verdict):
 
 @check("security.exposure", severity="critical", next_step=CLOSE, deadline_seconds=200)
 def test_exposure(scanned, expectations, verdict):
-    """All TCP ports, IPv4 and IPv6, and the usual UDP ports are as declared, no more and no less."""
+    """All TCP ports, both families, and the usual UDP ports are as declared, no more, no less."""
     if isinstance(scanned, str):
         verdict.not_measured(scanned, expected="nmap sees exactly what is declared")
         return

@@ -8,13 +8,14 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from ansible.module_utils import gpu_use, update_state
+from ansible.module_utils import apt_run, gpu_use, update_state
 
 STATE = "/var/lib/gpuferry/updates.json"
 METRICS = "/var/lib/gpuferry/metrics/updates.prom"
@@ -60,11 +61,14 @@ def has_driver(release):
 
 
 def sessions():
-    """Who is logged in; those of programs, such as a controller's, count as well."""
-    rows = output("loginctl", "list-sessions", "--no-legend").splitlines()
-    if not rows:
-        return [line.split()[0] for line in output("who").splitlines()]
-    return [f"{row.split()[2]} (session {row.split()[0]})" for row in rows if len(row.split()) > 2]
+    """Who is logged in by SSH or on a console; a controller's connection counts as well.
+
+    From the titles that sshd gives its sessions: a minimal server has no logind session for them.
+    """
+    titles = [read(path).split("\0")[0] for path in glob.glob("/proc/[0-9]*/cmdline")]
+    names = [re.match(r"sshd(?:-session)?: ([^\s@]+)@", title) for title in titles]
+    found = {match.group(1) for match in names if match}
+    return sorted(found | {line.split()[0] for line in output("who").splitlines()})
 
 
 def facts_for_a_reboot(needed):
@@ -90,7 +94,8 @@ def facts_for_a_reboot(needed):
         "users": gpu_use.users(),
         "containers": output("docker", "ps", "--format", "{{.Names}}").split(),
         "sessions": sessions(),
-        "busy": "apt or dpkg" if output("pgrep", "-x", "apt|apt-get|dpkg|unattended-upgr") else "",
+        # Not by name: a helper of unattended-upgrades is always there under the same one.
+        "busy": apt_run.lock_holder(),
     }
 
 
