@@ -81,7 +81,7 @@ REFUSED = [
         "is not an OpenSSH public key",
     ),
     (server(name="a" * 41), "is not a usable name"),
-    (server(gpu="L4"), "servers[0].gpu: not a single value, but a mapping of count, model"),
+    (server(gpu="L4"), "servers[0].gpu: not a single value, but a mapping of count, mig, model"),
     (
         server(driver={"branch": "580"}),
         "servers[0]: driver: the server declares no gpu, so nothing would be installed",
