@@ -81,6 +81,7 @@ def _stores_ahead(node, expectations):
     return Ahead(lambda: use_stores(node, expectations.object_stores))
 
 
+@pytest.fixture(scope="session")
 def _audit_ahead(node, target, ssh_config):
     def read():
         told = node.read(system=". /etc/os-release; echo $ID $VERSION_ID")["system"].text.split()
@@ -165,6 +166,7 @@ def stores(_stores_ahead):
     return _stores_ahead.wait()
 
 
+@pytest.fixture(scope="session")
 def audit(_audit_ahead):
     """The policy's name with ssh-audit's exit code and report."""
     return _audit_ahead.wait()
