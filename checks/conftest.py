@@ -2,16 +2,17 @@
 
 import pytest
 
-from gpuferry.checking import frozen
+from gpuferry.checking import frozen, lynis, scan, ssh_audit
 from gpuferry.checking.ahead import Ahead
 from gpuferry.checking.container import run_container
 from gpuferry.checking.expectations import ExpectedCuda
-from gpuferry.checking.exposure import look_now
+from gpuferry.checking.exposure import global_ipv6, look_now
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
 
 _AHEAD = ("survey", "containers", "freeze_readings", "outside", "container_run", "stores")
+_AHEAD += ("audit", "scanned", "lynis_report")
 
 
 def use_stores(node, stores):
@@ -80,6 +81,47 @@ def _stores_ahead(node, expectations):
     return Ahead(lambda: use_stores(node, expectations.object_stores))
 
 
+@pytest.fixture(scope="session")
+def _audit_ahead(node, target, ssh_config):
+    def read():
+        told = node.read(system=". /etc/os-release; echo $ID $VERSION_ID")["system"].text.split()
+        name = ssh_audit.policy(ssh_audit.available(), *told)
+        return name, ssh_audit.audit(target, ssh_config, name) if name else None
+
+    return Ahead(read)
+
+
+@pytest.fixture(scope="session")
+def _scanned_ahead(node, target):
+    """Scans and the chains of others; a text says why there is none."""
+
+    def read():
+        told = node.read(
+            client="echo $SSH_CONNECTION",
+            chains="nft -j list chains",
+            addresses="ip -j -6 address show scope global",
+        )
+        more = [a for a in global_ipv6(told["addresses"].text)[:1] if scan.reachable(a)]
+        try:
+            source = told["client"].text.split(" ")[0]
+            return scan.scan_all([target.address, *more], source), told["chains"].text
+        except scan.CannotScan as reason:
+            return str(reason)
+
+    return Ahead(read)
+
+
+@pytest.fixture(scope="session")
+def _lynis_report_ahead(node, expectations):
+    def read():
+        if not lynis.here():
+            return "Lynis is not installed here; install it: apt-get install lynis"
+        told = node.read(system=". /etc/os-release; echo $ID-$VERSION_ID")["system"].text
+        return told, expectations.kind, lynis.audit(node)
+
+    return Ahead(read)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
@@ -122,6 +164,24 @@ def container_run(_container_run_ahead):
 def stores(_stores_ahead):
     """What using every object store gave: its name and either a word or the trouble."""
     return _stores_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def audit(_audit_ahead):
+    """The policy's name with ssh-audit's exit code and report."""
+    return _audit_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def scanned(_scanned_ahead):
+    """What nmap saw."""
+    return _scanned_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def lynis_report(_lynis_report_ahead):
+    """System, kind and what Lynis reports."""
+    return _lynis_report_ahead.wait()
 
 
 @pytest.fixture

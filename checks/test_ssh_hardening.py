@@ -2,10 +2,18 @@
 
 import pytest
 
+from gpuferry.checking import ssh_controls
 from gpuferry.checking.knock import knock, try_key
 from gpuferry.checking.mark import check
-from gpuferry.checking.sshd_config import deviations, parse_effective
+from gpuferry.checking.sshd_config import (
+    RULES,
+    broken_lines,
+    deviations,
+    forwarding_rule,
+    parse_effective,
+)
 from gpuferry.nodes.ssh_failure import fingerprint
+from gpuferry.shared import shared, source
 
 WRONG_KEY = "find out who answers at this address before you log in again"
 
@@ -20,20 +28,86 @@ def effective(node, expectations):
 
 
 @pytest.fixture(scope="module")
+def files(node):
+    """What a login cannot tell: modes, sshd's command line, the groups for Diffie-Hellman."""
+    return node.read(
+        folder="stat -c '%u %g %a' /etc/ssh",
+        main_file="stat -c '%u %g %a' /etc/ssh/sshd_config",
+        daemons="ps -C sshd -o ppid=,args=",
+        modulus="awk '$5 ~ /^[0-9]+$/ {print $5}' \"$(sshd -T | awk '/^modulifile/ {print $2}')\""
+        " | sort -n | head -1",
+        rsa="ssh-keygen -l -f /etc/ssh/gpuferry_host_rsa_4096_key",
+    )
+
+
+@pytest.fixture(scope="module")
 def answers(target, key_path):
     return knock(target, key_path)
 
 
 @check("ssh_hardening.effective_config", severity="critical")
-def test_effective_config(effective, verdict):
+def test_effective_config(effective, expectations, verdict):
     """sshd's effective settings are the hardened ones, for every user."""
     problems = {}
     for user, reading in effective.items():
-        for text in deviations(parse_effective(reading.text)):
+        rules = (*RULES, forwarding_rule(user, expectations.ssh.port_forwarding))
+        for text in deviations(parse_effective(reading.text), rules):
             problems.setdefault(text, []).append(user)
     users = ", ".join(effective)
     measured = "; ".join(problems) or f"all hold for {users}"
     verdict.judge(not problems, measured=measured, expected="hardened", evidence=f"users: {users}")
+
+
+@check("ssh_hardening.controls")
+def test_controls(effective, files, answers, expectations, verdict):
+    """dev-sec's controls for an SSH server hold, but for the waivers that are written down."""
+    text = effective["root"].text
+    daemons = [line.split(None, 1) for line in files["daemons"].output.splitlines()]
+    outcomes = ssh_controls.judge(
+        ssh_controls.Known(
+            settings=parse_effective(text),
+            host_keys=tuple(x.split()[1] for x in text.splitlines() if x.startswith("hostkey ")),
+            ports=tuple(x.split()[1] for x in text.splitlines() if x.startswith("port ")),
+            wanted_port=str(expectations.ssh_port),
+            folder=files["folder"].text,
+            main_file=files["main_file"].text,
+            smallest_modulus=int(files["modulus"].text or 0),
+            rsa_bits=int((files["rsa"].text or "0").split()[0]),
+            # Those that systemd started; the others are sessions, with titles of their own.
+            command_lines=tuple(line[1] for line in daemons if line[0] == "1"),
+            banner=answers.version,
+        )
+    )
+    failed = [f"{o.id} {o.title}: {o.said}" for o in outcomes if not o.holds and not o.waiver]
+    waived = "; ".join(f"{o.id} {o.title} ({o.said}): {o.waiver}" for o in outcomes if o.waiver)
+    verdict.judge(
+        not failed,
+        measured="; ".join([ssh_controls.summary(outcomes), *failed]),
+        expected="all hold or are waived",
+        evidence=f"waived: {waived}" if waived else "",
+    )
+
+
+@check("ssh_hardening.foreign_settings")
+def test_foreign_settings(node, effective, verdict):
+    """What other files say against the hardening is not in force."""
+    files = shared("sshd_files")
+    program = f"{source('sshd_files')}\nanswer = lines()"
+    broken = [s for s in broken_lines(node.python(program, None)) if s["path"] != files.OURS]
+    told = parse_effective(effective["root"].text)
+    in_force = [
+        s
+        for s in broken
+        if s["before_ours"] and (s["match"] or told.get(s["keyword"]) == s["value"].lower())
+    ]
+    places = ", ".join(files.place(s) for s in broken)
+    counted = f"{len(broken)} contradicting lines, none in force"
+    verdict.judge(
+        not in_force,
+        measured=", ".join(files.place(s) for s in in_force) or counted,
+        expected="none in force",
+        evidence=f"neutralised, and left where they are: {places}" if places else "",
+    )
 
 
 @check("ssh_hardening.password_refused", severity="critical")

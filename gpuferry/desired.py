@@ -12,10 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
-_SHARED = {"firewall", "mirrors", "docker", "driver", "users", "provider"}
-ROLES = ["base", "ssh_hardening", "firewall", "docker"]
+_SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "provider"}
+ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
     "base",
@@ -29,12 +30,16 @@ GPU_ROLES = [
     "container_toolkit",
     "docker",
     "freeze",
+    "updates",
 ]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
 GPU_DOCKER: dict[str, dict[str, Any]] = {
     "features": {"cdi": True},
     "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}},
 }
+
+
+LOOPBACK = ["127.0.0.0/8", "::1/128"]
 
 
 def declared_digest(spec: Spec, server: ServerSpec) -> str:
@@ -77,19 +82,30 @@ def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
     return sorted({*spec.firewall.ssh_from, *facts.management_networks})
 
 
+def exposure_table(spec: Spec, server: ServerSpec, management: list[str]) -> list[exposure.Row]:
+    """Who may reach what of a server; `management` are this machine's own networks."""
+    facts = StackFacts(management_networks=management)
+    return exposure.table(_ssh_port(server), ssh_from(spec, facts), _ports(server))
+
+
 def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:
     """Ansible variables of one server."""
     sources = {"debian": spec.mirrors.debian, "security": spec.mirrors.debian_security}
     return {
         "ferry_roles": roles(server),
         "base_hostname": server.name,
-        "base_packages_ahead": ["netbase", "nftables"],  # the firewall role's
+        "base_packages_ahead": ["netbase", "nftables", "unattended-upgrades"],
         "base_users": _users(spec),
         "base_extra_ca_certificates": _certificates(facts),
         "base_apt_sources": {key: url for key, url in sources.items() if url},
+        "ssh_hardening_kex_profile": spec.ssh.key_exchange,
+        "ssh_hardening_forwarding_users": list(spec.ssh.port_forwarding),
+        "ssh_hardening_never_banned": [*LOOPBACK, *exposure.never_limited(ssh_from(spec, facts))],
         "firewall_ssh_from": ssh_from(spec, facts),
         "firewall_ssh_port": _ssh_port(server),
         "firewall_open_ports": _ports(server),
+        "updates_automatic": spec.updates.automatic,
+        "updates_reboot_window": spec.updates.reboot_window,
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
         **_gpu_variables(spec, server),
@@ -100,7 +116,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
 def baked_key(spec: Spec, server: ServerSpec) -> str:
     """What the baked image of a server depends on, beside the roles and the bare image."""
     variables = role_variables(spec, server, StackFacts())
-    own = ("firewall_ssh_from", "base_extra_ca_certificates")
+    own = ("firewall_ssh_from", "ssh_hardening_never_banned", "base_extra_ca_certificates")
     lasting = {k: v for k, v in variables.items() if k not in own and not k.startswith("resize_")}
     text = json.dumps([lasting, server.gpu.model_dump() if server.gpu else {}], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -118,6 +134,8 @@ def expectations(
         "user": user,
         "ssh_port": _ssh_port(server),
         "ssh_from": ssh_from(spec, facts),
+        "ssh": spec.ssh.model_dump(),
+        "updates": spec.updates.model_dump(),
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),

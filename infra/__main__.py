@@ -34,6 +34,7 @@ def main(spec: Spec) -> None:
         GpuServer(s.name, spec, s, provider, firewall, stores, certificates) for s in spec.servers
     ]
     pulumi.export("servers", {server.name: server.machine for server in servers})
+    pulumi.export("exposure", {server.name: server.exposure for server in servers})
     pulumi.export("object_stores", {store.name: store.endpoint for store in stores})
     access = {store.name: store.access for store in stores}
     pulumi.export("object_store_access", pulumi.Output.secret(access))

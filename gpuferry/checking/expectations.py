@@ -74,6 +74,20 @@ class ExpectedGpu(_Strict):
     )
 
 
+class ExpectedSsh(_Strict):
+    """How sshd must behave."""
+
+    key_exchange: Literal["compatible", "pq_only"] = "compatible"
+    port_forwarding: list[str] = Field(default_factory=list, description="accounts that may")
+
+
+class ExpectedUpdates(_Strict):
+    """What updates itself."""
+
+    automatic: bool = True
+    reboot_window: str = ""
+
+
 class Expectations(_Strict):
     """Everything that the checks compare one server with."""
 
@@ -81,6 +95,8 @@ class Expectations(_Strict):
     user: str
     ssh_port: int = 22
     ssh_from: list[str] = Field(default_factory=list, description="empty: anywhere")
+    ssh: ExpectedSsh = Field(default_factory=ExpectedSsh)
+    updates: ExpectedUpdates = Field(default_factory=ExpectedUpdates)
     open_ports: list[ExpectedPort] = Field(default_factory=list)
     users: list[ExpectedUser] = Field(default_factory=list)
     extra_ca_certificates: list[ExpectedCa] = Field(default_factory=list)
@@ -94,4 +110,6 @@ class Expectations(_Strict):
     @property
     def concerns(self) -> frozenset[str]:
         """Names of the check files that apply: the roles, and what belongs to no role."""
-        return frozenset(self.roles) | {"object_store"} | ({"gpu"} if self.gpu else set())
+        return (
+            frozenset(self.roles) | {"object_store", "security"} | ({"gpu"} if self.gpu else set())
+        )

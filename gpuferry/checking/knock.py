@@ -18,7 +18,7 @@ from gpuferry.checking.job import Target
 _TIMEOUT_SECONDS = 10
 
 # Runs on the server: joins its stdin and stdout to its own sshd, from a random loopback address.
-_RELAY = """
+RELAY = """
 import os, random, select, socket
 address, port = os.environ["SSH_CONNECTION"].split()[2:]
 source = ("127.%d.%d.%d" % tuple(random.randrange(1, 255) for _ in range(3)), 0)
@@ -40,6 +40,7 @@ class Answers:
     host_key: str
     methods: tuple[str, ...]
     outcome: str  # of a login with a wrong password
+    version: str = ""  # what sshd calls itself
 
 
 class WrongHostKey(Exception):
@@ -62,7 +63,7 @@ def knock(target: Target, key_path: Path | None) -> Answers:
         password = _try_password(transport, target.user)
         if key_path:
             transport.auth_publickey(target.user, paramiko.PKey.from_path(key_path))
-        return Answers(target.user, host_key, methods, password)
+        return Answers(target.user, host_key, methods, password, transport.remote_version)
 
 
 def try_key(target: Target, user: str, key_path: Path, ssh_config: Path) -> str:
@@ -92,7 +93,7 @@ def _relay(target: Target, ssh_config: Path) -> Iterator[socket.socket]:
         "-T",
         target.name,
         "--",
-        shlex.join(["python3", "-c", _RELAY]),
+        shlex.join(["python3", "-c", RELAY]),
     ]
     with (
         ours,

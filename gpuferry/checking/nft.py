@@ -61,7 +61,12 @@ def parse_ruleset(text: str) -> Ruleset:
     for chain in (o["chain"] for o in objects if "chain" in o):
         if chain.get("hook") == "input" and ruleset.input_policy != "drop":
             ruleset.input_policy = chain["policy"]
-    incoming = [rule["expr"] for rule in rules if hooks.get(rule["chain"]) == "input"]
+    closed = {name for name in hooks if not _opens(name, rules)}
+    incoming = [
+        rule["expr"]
+        for rule in rules
+        if hooks.get(rule["chain"]) == "input" and _target(rule["expr"]) not in closed
+    ]
     ruleset.openings = _all_openings(incoming, sets, ruleset.unexplained)
     forwarded = [rule["expr"] for rule in rules if hooks.get(rule["chain"]) == "forward"]
     for guard in {target for rule in forwarded if (target := _guard(rule))}:
@@ -70,6 +75,32 @@ def parse_ruleset(text: str) -> Ruleset:
             published = _all_openings(guarding, sets, ruleset.unexplained)
             ruleset.published = (ruleset.published or set()) | published
     return ruleset
+
+
+def other_filters(text: str, ours: str = "gpuferry") -> list[str]:
+    """Chains of others that drop what they do not know, from `nft -j list chains`."""
+    objects = json.loads(text)["nftables"] if text.strip() else []
+    chains = [o["chain"] for o in objects if "chain" in o]
+    return sorted(
+        f"table {chain['family']} {chain['table']}, chain {chain['name']}"
+        for chain in chains
+        if chain.get("policy") == "drop"
+        and chain["table"] != ours
+        # Docker's own forward policy is no obstacle to what it publishes itself.
+        and chain.get("hook") == "input"
+    )
+
+
+def _opens(chain: str, rules: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether any rule of a chain could let something in; one that only drops cannot."""
+    verbs = ("accept", "jump", "goto", "vmap")
+    own = [expression for rule in rules if rule["chain"] == chain for expression in rule["expr"]]
+    return any(verb in expression for expression in own for verb in verbs)
+
+
+def _target(rule: list[dict[str, Any]]) -> str:
+    """Where a rule jumps to, empty for all others."""
+    return next((e["jump"]["target"] for e in rule if "jump" in e), "")
 
 
 def _guard(rule: list[dict[str, Any]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,6 @@ RULES: tuple[Rule, ...] = (
     _is("x11forwarding", "no"),
     _is("allowagentforwarding", "no"),
     _is("loglevel", "VERBOSE"),
-    _is("allowtcpforwarding", "no", "local"),
     _is("gatewayports", "no"),
     _is("permittunnel", "no"),
     # CIS asks for 4; agents offer all their keys, and each of them counts as a try.
@@ -61,6 +61,21 @@ RULES: tuple[Rule, ...] = (
     _without("macs", "md5", "hmac-sha1", "umac-64"),
     _without("kexalgorithms", "group1-", "group14-sha1", "exchange-sha1", "ecdh-sha2-nistp"),
 )
+
+
+def forwarding_rule(user: str, may_forward: Iterable[str]) -> Rule:
+    """Local forwarding for those who are declared to need it, none for anybody else."""
+    return _is("allowtcpforwarding", "local" if user in may_forward else "no")
+
+
+def broken_lines(settings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Lines of sshd's files that ask for something weaker than any rule accepts."""
+    rules = {rule.keyword: rule for rule in (*RULES, _is("allowtcpforwarding", "no"))}
+    return [
+        s
+        for s in settings
+        if s["keyword"] in rules and rules[s["keyword"]].wrong_part(s["value"].lower())
+    ]
 
 
 def parse_effective(text: str) -> dict[str, str]:

@@ -23,6 +23,14 @@ def check(
         list[str] | None,
         typer.Option(help="Check id or concern, such as docker or firewall.policy; repeatable."),
     ] = None,
+    security: Annotated[
+        bool,
+        typer.Option(
+            "--security",
+            help="Only what concerns security, and all of it: also ssh-audit, a scan of all ports "
+            "and Lynis (about a minute).",
+        ),
+    ] = False,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit report here.")] = None,
     json: Json = False,
 ) -> None:
@@ -30,5 +38,10 @@ def check(
     from gpuferry.operate import servers
 
     servers.check(
-        project(directory, stack), names or [], only=only or [], junit=junit, as_json=json
+        project(directory, stack),
+        names or [],
+        only=only or [],
+        security=security,
+        junit=junit,
+        as_json=json,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,11 @@ from gpuferry.errors import DriftFound, FerryError, PrerequisiteMissing, SpecErr
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.operate.console import print_json, print_table, say_on_stderr, stdout_console
+from gpuferry.prepare import packages
 from gpuferry.verdict import Verdict, to_junit, worst_exit_code
+
+# The concerns of `ferry check --security`; `security` is only looked at when it is asked for.
+_SECURITY = ("security", "ssh_hardening", "firewall", "updates")
 
 
 def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
@@ -193,10 +198,29 @@ def converge(
         )
 
 
+def _get_testers() -> None:
+    """nmap and Lynis on this machine; without them the page says what was not measured."""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        try:
+            packages.install_missing(say_on_stderr, packages.TESTERS)
+        except PrerequisiteMissing as reason:
+            say_on_stderr(f"note: {reason}")
+    say_on_stderr("scanning all ports and auditing the servers (about a minute)")
+
+
 def check(
-    project: Project, names: list[str], *, only: list[str], junit: Path | None, as_json: bool
+    project: Project,
+    names: list[str],
+    *,
+    only: list[str],
+    security: bool,
+    junit: Path | None,
+    as_json: bool,
 ) -> None:
-    """Verify servers; exits 1 when a check fails."""
+    """Verify servers; exits 1 when a check fails.
+
+    `security` selects the concerns of the security page, and installs here what measures them.
+    """
     from gpuferry.checking.known import known_checks, refuse_unknown
     from gpuferry.checking.run import CHECKS_DIRECTORY
     from gpuferry.verify import verify
@@ -206,6 +230,9 @@ def check(
         raise SpecError(f"--junit {junit}: there is no folder {junit.resolve().parent}.")
     entries = deployed(project, names)
     _say_what_is_not_deployed(project, entries)
+    if security:
+        only = [*only, *_SECURITY]
+        _get_testers()
     verdicts = [_on_this_stack(v, project) for v in verify(entries, select=only or None)]
     if junit is not None:
         draft = junit.with_name(f".{junit.name}.{os.getpid()}")

@@ -24,13 +24,20 @@ PROGRAMS = {
     # The C library's headers are no program; this one comes with them.
     "gencat": ("libc6-dev", "comes with the headers that gcc needs"),
 }
+# What `ferry check --security` measures with, on this machine.
+_MEASURES = {
+    "nmap": ("nmap", "looks at all ports of a server"),
+    "lynis": ("lynis", "audits a server"),
+}
+TESTERS = tuple(_MEASURES)
 COMPILER = ("gcc", "make", "gencat")
 _LOCK_WAIT_SECONDS = 300
 
 
 def missing(programs: Iterable[str] = PROGRAMS) -> list[str]:
     """Packages whose programs are not there."""
-    return sorted({PROGRAMS[program][0] for program in programs if not shutil.which(program)})
+    known = {**PROGRAMS, **_MEASURES}
+    return sorted({known[program][0] for program in programs if not shutil.which(program)})
 
 
 def install_missing(say: Callable[[str], None], programs: Iterable[str] = PROGRAMS) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
+from gpuferry.shared import shared
+
 # A hostname label (RFC 1123): it becomes the server's hostname and part of resource names.
 NAME_RULE = "lower-case letters, digits and '-', 1 to 40 characters, starting with a letter"
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?")
@@ -82,6 +84,15 @@ def _cidr(text: str) -> str:
         raise ValueError(f"{text!r} is not a network ({error}){hint}") from None
 
 
+def _reboot_window(text: str) -> str:
+    if text and shared("update_state").parse_window(text) is None:
+        raise ValueError(
+            f"{text!r} is no window; accepted: such as 'Sun 03:00-05:00', 'Sat,Sun 22:00-02:00' or "
+            "'03:00-05:00', in the servers' own time (UTC)"
+        )
+    return text
+
+
 def _public_key(text: str) -> str:
     parts = text.split()
     problem = "accepted: one line such as 'ssh-ed25519 AAAA… comment'"
@@ -142,6 +153,7 @@ HomePath = Annotated[str, AfterValidator(_home_path)]
 DriverBranch = Annotated[str, BeforeValidator(_version_text), AfterValidator(_driver_branch)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
 CudaVersion = Annotated[str, BeforeValidator(_version_text), AfterValidator(_cuda_version)]
+RebootWindow = Annotated[str, AfterValidator(_reboot_window)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 PublicKey = Annotated[str, AfterValidator(_public_key)]
 HostKey = Annotated[str, AfterValidator(_host_key)]

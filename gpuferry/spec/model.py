@@ -17,6 +17,7 @@ from gpuferry.spec.fields import (
     HostKey,
     MigProfileName,
     PublicKey,
+    RebootWindow,
     ServerName,
     Url,
     UserName,
@@ -222,6 +223,20 @@ class FirewallSpec(_Strict):
         return self
 
 
+class SshSpec(_Strict):
+    """How SSH on the servers behaves; who may reach it is `firewall.ssh_from`."""
+
+    key_exchange: Literal["compatible", "pq_only"] = Field(
+        default="compatible",
+        description="pq_only: post-quantum ones only; needs Debian 13, refused where a client of "
+        "this machine could no longer connect",
+    )
+    port_forwarding: list[UserName] = Field(
+        default_factory=list,
+        description="accounts that may forward local ports (`ssh -L`), for notebooks",
+    )
+
+
 class MirrorsSpec(_Strict):
     """Where servers get packages from, and which certificate authorities they trust."""
 
@@ -250,6 +265,17 @@ class DockerSpec(_Strict):
     )
 
 
+class UpdatesSpec(_Strict):
+    """Security updates of the servers; nothing else is updated by itself."""
+
+    automatic: bool = Field(default=True, description="installed daily; off: only counted")
+    reboot_window: RebootWindow = Field(
+        default="",
+        description="when a server may reboot for an update, such as 'Sun 03:00-05:00' (UTC), and "
+        "only while nothing runs on it; empty: never by itself",
+    )
+
+
 class UserSpec(_Strict):
     """A person with an account on every server."""
 
@@ -265,9 +291,11 @@ class Spec(_Strict):
     servers: list[ServerSpec] = Field(min_length=1)
     object_stores: list[ObjectStoreSpec] = Field(default_factory=list)
     firewall: FirewallSpec = Field(default_factory=FirewallSpec)
+    ssh: SshSpec = Field(default_factory=SshSpec)
     mirrors: MirrorsSpec = Field(default_factory=MirrorsSpec)
     docker: DockerSpec = Field(default_factory=DockerSpec)
     driver: DriverSpec = Field(default_factory=DriverSpec)
+    updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     users: list[UserSpec] = Field(default_factory=list)
     ssh_wait_seconds: int = Field(
         default=300, ge=5, le=7200, description="how long a new server may take to answer SSH"
@@ -281,6 +309,7 @@ class Spec(_Strict):
             ("users", [u.name for u in self.users]),
         ):
             _refuse_duplicates(key, names)
+        _refuse_duplicates("ssh.port_forwarding", list(self.ssh.port_forwarding))
         for index, server in enumerate(self.servers):
             _fits_provider(self.provider, index, server)
             _ssh_is_not_an_open_port(index, server)

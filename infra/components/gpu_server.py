@@ -9,6 +9,7 @@ import pulumi
 from gpuferry import desired
 from gpuferry.content import checks_digest, roles_digest
 from gpuferry.desired import StackFacts
+from gpuferry.exposure import provider_rules
 from gpuferry.spec import Spec
 from gpuferry.spec.model import ServerSpec
 from infra.components.firewall import Firewall
@@ -26,6 +27,8 @@ class GpuServer(pulumi.ComponentResource):
     """Address, port, user, host key and the provider's facts; no secret."""
     inventory: pulumi.Output[dict[str, Any]]
     """All that later commands need to reach, converge and check the server; secret."""
+    exposure: pulumi.Output[list[dict[str, Any]]]
+    """Who may reach what, as the rules of a provider's firewall in front of the server."""
     verdicts: pulumi.Output[list[dict[str, Any]]]
     """What the last verification found."""
 
@@ -44,6 +47,9 @@ class GpuServer(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         self.name = name
         self.machine = provider.machine(server, firewall.network, child)
+        self.exposure = firewall.network["management_networks"].apply(
+            lambda known: provider_rules(desired.exposure_table(spec, server, known))
+        )
         inventory = secret(
             pulumi.Output.all(
                 machine=self.machine,

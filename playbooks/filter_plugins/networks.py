@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import sys
+from pathlib import Path
+
+# Ansible loads plugins by file; the decisions are the package's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from gpuferry.exposure import never_limited
 
 
 def in_networks(address: str, networks: list[str]) -> bool:
@@ -36,4 +43,9 @@ class FilterModule:
 
     def filters(self):
         """Return the filters by name."""
-        return {"in_networks": in_networks, "of_family": of_family, "bad_networks": bad_networks}
+        return {
+            "in_networks": in_networks,
+            "of_family": of_family,
+            "bad_networks": bad_networks,
+            "own_networks": never_limited,
+        }

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import shlex
-import shutil
-import subprocess
 import time
 
 from ansible.module_utils import disturb, gpu_use
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.file_state import Entry, Refused, put
+from ansible.module_utils.rollback import Rollback, anything_pending, run
 
 DOCUMENTATION = r"""
 module: apply_files
@@ -48,37 +46,14 @@ options:
   rollback:
     description: >
       A timer on the server that puts the files back and runs C(commands) unless the caller stops
-      it. Armed before the first write; C(unconfirmed) in the result says that it is pending.
+      it; a restart of the server before that puts the files back, too. Armed before the first write
+      where one of C(paths) changes; C(unconfirmed) in the result says that it is pending.
     type: dict
 author: [gpuferry]
 """
 
-STATE_DIRECTORY = "/var/lib/gpuferry/rollback"
 UNAPPLIED = "/var/lib/gpuferry/unapplied.json"
 SETTLE_SECONDS = 10
-
-
-def run(argv):
-    """Exit status and output of a command; a missing program is status 127."""
-    environment = {
-        **os.environ,
-        "LC_ALL": "C.UTF-8",
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    }
-    try:
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            timeout=300,
-        )
-    except FileNotFoundError:
-        return 127, "", f"{argv[0]} is not installed"
-    except subprocess.TimeoutExpired:
-        return 124, "", f"{shlex.join(argv)} did not end within 300 seconds"
-    return done.returncode, done.stdout, done.stderr
 
 
 def unmet(condition):
@@ -108,80 +83,6 @@ def unmet(condition):
         if code != 0 or other != out:
             return f"{asked} differs from what is declared {err.strip()}"
     return ""
-
-
-class Rollback:
-    """The timer that undoes an unconfirmed change, and what it puts back."""
-
-    def __init__(self, options):
-        self.unit = options["unit"]
-        self.seconds = options["after_seconds"]
-        self.commands = options["commands"]
-        self.directory = os.path.join(STATE_DIRECTORY, self.unit)
-
-    def pending(self):
-        """Whether the timer runs."""
-        return run(["systemctl", "is-active", "--quiet", f"{self.unit}.timer"])[0] == 0
-
-    def arm(self, entries):
-        """Copy what the entries are now, and start the timer."""
-        # The copies of an earlier change that nobody confirmed are the last good state: they stay.
-        if self.pending():
-            self.disarm(keep=True)
-        else:
-            shutil.rmtree(self.directory, ignore_errors=True)
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        script = os.path.join(self.directory, "restore")
-        known = ["#!/bin/sh"]
-        if os.path.exists(script):
-            with open(script, encoding="utf-8") as handle:
-                known = handle.read().splitlines()
-        known = [line for line in known if not line.endswith("# command")]
-        for entry in entries:
-            marker = f"# {entry.path}"
-            if any(line.endswith(marker) for line in known):
-                continue
-            if entry.before is None:
-                known.append(f"rm -rf {shlex.quote(entry.path)} {marker}")
-            else:
-                copy = os.path.join(self.directory, str(len(known)))
-                put(copy, entry.before)
-                known.append(
-                    f"cp -a --remove-destination {copy} {shlex.quote(entry.path)} {marker}"
-                )
-        known += [f"{shlex.join(command)} # command" for command in self.commands]
-        put(script, ("file", ("\n".join(known) + "\n").encode(), 0o700, 0, 0))
-        run(["systemctl", "reset-failed", f"{self.unit}.service"])
-        code, _, err = run(
-            [
-                "systemd-run",
-                f"--unit={self.unit}",
-                f"--on-active={self.seconds}s",
-                "--timer-property=AccuracySec=1s",
-                "/bin/sh",
-                script,
-            ]
-        )
-        if code != 0:
-            raise Refused(
-                f"no timed rollback could be armed, so nothing was changed: {err.strip()}"
-            )
-
-    def disarm(self, keep=False):
-        """Stop the timer; `keep` keeps the copies."""
-        run(["systemctl", "stop", f"{self.unit}.timer"])
-        if not keep:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    def undo(self):
-        """Do now what the timer would do."""
-        run(["/bin/sh", os.path.join(self.directory, "restore")])
-        self.disarm()
-
-
-def anything_pending():
-    """Whether any change waits for its confirmation: one new login confirms all of them."""
-    return run(["systemctl", "is-active", "--quiet", "gpuferry-rollback-*.timer"])[0] == 0
 
 
 def validate(entries):
@@ -279,7 +180,7 @@ def converge(entries, steps, verify, rollback, allowed=False):
         gpu_use.guard(effects(steps_due), allowed=allowed)
     except gpu_use.Disturbs as reason:
         raise Refused(str(reason)) from None
-    armed = rollback if rollback and (changed or steps_due) else None
+    armed = rollback if rollback and rollback.wanted(changed, steps_due) else None
     if armed:
         armed.arm(changed)
     activated = False
@@ -359,6 +260,7 @@ ARGUMENTS = {
         "options": {
             "unit": {"type": "str", "required": True},
             "after_seconds": {"type": "int", "required": True},
+            "paths": {"type": "list", "elements": "str"},
             "commands": {"type": "list", "elements": "list", "required": True},
         },
     },

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rollback import forget, undone
 from ansible.module_utils.ssh_session import ssh_session
 
 DOCUMENTATION = r"""
@@ -19,6 +19,9 @@ options:
   old_client_port:
     description: The client port of the connection that made the change; 0 if it was not SSH.
     type: int
+  since:
+    description: When this run read the server's facts, in seconds of the epoch.
+    type: float
 author: [gpuferry]
 """
 
@@ -28,7 +31,10 @@ TIMERS = "gpuferry-rollback-*.timer"
 def main():
     """Prove, then stop."""
     module = AnsibleModule(
-        argument_spec={"old_client_port": {"type": "int", "required": True}},
+        argument_spec={
+            "old_client_port": {"type": "int", "required": True},
+            "since": {"type": "float", "required": True},
+        },
         supports_check_mode=True,
     )
     session = ssh_session()
@@ -42,15 +48,15 @@ def main():
         text=True,
     ).stdout
     timers = [line.split()[0] for line in listed.splitlines()]
-    if not timers:
+    late = undone(module.params["since"])
+    if late or not timers:
+        what = ", ".join(late) or "its timer"
         module.fail_json(
-            msg="The change has been undone by its timer, because the new login took too long."
+            msg=f"The change has been undone by {what}, because the new login took too long."
         )
     subprocess.run(["systemctl", "stop", *timers], check=True)
     for timer in timers:
-        shutil.rmtree(
-            f"/var/lib/gpuferry/rollback/{timer.removesuffix('.timer')}", ignore_errors=True
-        )
+        forget(timer.removesuffix(".timer"))
     module.exit_json(changed=False, stopped=timers)
 
 

@@ -11,7 +11,9 @@ import platform
 import pwd
 import re
 import subprocess
+import time
 
+from ansible.module_utils import sshd_files
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.ssh_session import ssh_session
 
@@ -83,8 +85,14 @@ def sshd():
         else ""
     )
     number = re.search(r"OpenSSH_(\d+\.\d+)", version)
+    settings = sshd_files.lines()
+    moves = any(setting["keyword"] in sshd_files.WHERE for setting in settings)
     return {
         **answer,
+        # Where systemd listens in sshd's place, sshd's own port and addresses do not count.
+        "socket": moves and output("systemctl", "is-active", "ssh.socket") == "active",
+        "settings": [s for s in settings if s["path"] != sshd_files.OURS],
+        "reads_drop_ins": sshd_files.includes_ours(sshd_files.read(sshd_files.MAIN)),
         "version": number.group(1) if number else "0",
         "ed25519_host_key": os.path.exists("/etc/ssh/ssh_host_ed25519_key"),
     }
@@ -161,6 +169,7 @@ def main():
         ),
         "chrony": os.path.exists("/usr/sbin/chronyd"),
         "capacity": size,
+        "now": time.time(),
     }
     module.exit_json(changed=False, ansible_facts={"ferry": ferry})
 

@@ -102,6 +102,18 @@ def test_with_leave_it_is_done_at_once(node: Node, work: str) -> None:
     assert node.run(MAIN) != before
 
 
+def test_no_reboot_while_gpus_are_in_use(node: Node, work: str) -> None:
+    node.run("touch /run/reboot-required")
+    try:
+        node.play("updates", updates_reboot_window="00:00-24:00")
+        said = node.run("python3 -B /usr/local/lib/gpuferry/updates/main.py")
+        assert f"in use: {work}" in said or work in said
+        assert "ferry is logged in" in said
+    finally:
+        node.run("rm /run/reboot-required")
+    assert "no reboot is needed" in node.run("python3 -B /usr/local/lib/gpuferry/updates/main.py")
+
+
 def test_a_package_whose_scripts_reload_the_daemon_manager_waits_and_another_does_not(
     node: Node, work: str
 ) -> None:

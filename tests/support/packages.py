@@ -24,14 +24,17 @@ def publish(
     fields: dict[str, str] | None = None,
     scripts: dict[str, dict[str, str]] | None = None,
     contents: dict[str, dict[str, bytes]] | None = None,
+    release: dict[str, str] | None = None,
+    folder: str = FOLDER,
 ) -> None:
     """Make the node's test repository offer exactly these packages (name to version).
 
     `fields` are further control lines of a package, such as `Depends: other`; `scripts` its
-    maintainer scripts by name; `contents` its files by path, programs all of them.
+    maintainer scripts by name; `contents` its files by path, programs all of them; `release` are
+    fields of the Release file in the place of the usual ones; `folder` is where it lies.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        repository = Path(folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        repository = Path(temporary)
         controls = {}
         for name, version in packages.items():
             control = _control(name, version) + (fields or {}).get(name, "")
@@ -41,19 +44,21 @@ def publish(
             controls[f"{name}_{version}.deb"] = control
         index(repository, controls)
         data = (repository / "Packages").read_bytes()
+        fields_of_release = {"Origin": ORIGIN, "Suite": "test", **(release or {})}
         (repository / "Release").write_text(
-            f"Origin: {ORIGIN}\nSuite: test\nArchitectures: amd64 all\nDate: Mon, 30 Nov 2026 "
+            "".join(f"{key}: {value}\n" for key, value in fields_of_release.items())
+            + "Architectures: amd64 all\nDate: Mon, 30 Nov 2026 "
             f"00:00:00 UTC\nSHA256:\n {hashlib.sha256(data).hexdigest()} {len(data)} Packages\n"
         )
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
             tar.add(repository, arcname=".")
     packed = base64.b64encode(buffer.getvalue()).decode()
-    source = f"deb [trusted=yes] file:{FOLDER} ./"
+    source, name = f"deb [trusted=yes] file:{folder} ./", Path(folder).name
     node.run(
-        f"rm -rf {FOLDER}; mkdir -p {FOLDER}; base64 -d <<'END' | tar -xz -C {FOLDER}\n"
+        f"rm -rf {folder}; mkdir -p {folder}; base64 -d <<'END' | tar -xz -C {folder}\n"
         f"{packed}\nEND\n"
-        f"echo '{source}' > /etc/apt/sources.list.d/test-packages.list; apt-get -q update"
+        f"echo '{source}' > /etc/apt/sources.list.d/{name}.list; apt-get -q update"
     )
 
 
