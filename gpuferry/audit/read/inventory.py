@@ -1,0 +1,158 @@
+"""The whole table into workloads; every mistake of it is reported together."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gpuferry.audit.read import contradictions
+from gpuferry.audit.read.cells import Problem, accepted, parse
+from gpuferry.audit.read.columns import ALIASES, COLUMNS, KINDS
+from gpuferry.audit.read.shape import fill_from_files
+from gpuferry.audit.read.tables import Raw, Table, read_table
+from gpuferry.audit.read.workload import Known, Workload
+from gpuferry.errors import SpecError
+
+_MISSING = {"", "-", "n/a", "na", "?", "none", "null", "unknown", "tbd"}
+_VRAM = ("vram", "gpu_memory", "gpu_mem", "vram_gb", "vram_gib", "gpu_ram", "memory", "peak_memory")
+_SHOWN = 60
+
+
+class InventoryError(SpecError):
+    """The table has mistakes; all of them are in `problems`."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.problems = problems
+        lines = [str(problem) for problem in problems[:_SHOWN]]
+        if len(problems) > _SHOWN:
+            lines.append(f"... and {len(problems) - _SHOWN} more")
+        count = f"{len(problems)} mistake{'s' if len(problems) != 1 else ''}"
+        super().__init__("\n  ".join([f"{source}: {count}:", *lines]))
+
+
+def read_inventory(path: Path) -> list[Workload]:
+    """Read and check a table.
+
+    Raises:
+        InventoryError: with every mistake of the table.
+        SpecError: the file cannot be read at all.
+    """
+    return workloads_of(read_table(path), path.resolve().parent)
+
+
+def workloads_of(table: Table, folder: Path) -> list[Workload]:
+    """The workloads of a table; paths in it start from `folder`.
+
+    Raises:
+        InventoryError: with every mistake of the table.
+    """
+    problems = list(table.problems)
+    workloads = []
+    seen: dict[str, str] = {}
+    for name in {c for raw in table.rows for c in raw.cells} | set(table.defaults):
+        problem = _unknown(name)
+        if problem:
+            users = [r.where for r in table.rows if name in r.cells]
+            where = users[0] if users else "defaults"
+            more = f" (and {len(users) - 1} more rows)" if len(users) > 1 else ""
+            problems.append(dataclasses.replace(problem, row=where + more))
+    for raw in table.rows:
+        workload, found = _workload(raw, table.defaults)
+        problems += found
+        if workload is None:
+            continue
+        if workload.id in seen:
+            why = f"is used twice; {seen[workload.id]} has it too"
+            problems.append(Problem(raw.where, "id", workload.id, why))
+        seen.setdefault(workload.id, raw.where)
+        problems += fill_from_files(workload, folder, raw.where)
+        problems += contradictions.of(workload, raw.where)
+        workloads.append(workload)
+    if problems:
+        raise InventoryError(table.source, sorted(problems, key=_order))
+    return workloads
+
+
+def _order(problem: Problem) -> tuple[int, str]:
+    digits = "".join(c for c in problem.row.split("(")[0] if c.isdigit())
+    return (int(digits or 0), problem.column)
+
+
+def _unknown(name: str) -> Problem | None:
+    stem = name.removesuffix(".basis").removesuffix(".date")
+    if stem in COLUMNS or stem in ALIASES:
+        return None
+    if stem.lower() in _VRAM:
+        why = "does not say for how many GPUs"
+        accept = "peak_vram (largest on one GPU), peak_vram_total (sum over the GPUs of a run)"
+        return Problem("", name, "", why, accept)
+    near = difflib.get_close_matches(stem, [*COLUMNS, *ALIASES], n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return Problem("", name, "", f"is no column{hint}", "see `./ferry audit columns`")
+
+
+def _workload(
+    raw: Raw, defaults: dict[str, Any]
+) -> tuple[Workload | None, list[Problem]]:
+    cells = {**defaults, **raw.cells}
+    problems: list[Problem] = []
+    values: dict[str, Known] = {}
+    written: Counter[str] = Counter()
+    sides = {k: v for k, v in cells.items() if k.endswith((".basis", ".date"))}
+    for name, content in cells.items():
+        column_name, unit = ALIASES.get(name, (name, ""))
+        column = COLUMNS.get(column_name)
+        if column is None or _is_missing(content):
+            continue
+        value, basis, date = content, cells.get("basis"), cells.get("date")
+        if isinstance(content, dict):
+            extra = set(content) - {"value", "basis", "date"}
+            if extra or "value" not in content:
+                why = "is a mapping without `value`" if not extra else f"has {min(map(str, extra))!r}"
+                problems.append(Problem(raw.where, name, "", why, "{value, basis, date}"))
+                continue
+            value = content["value"]
+            basis, date = content.get("basis", basis), content.get("date", date)
+        basis, date = sides.get(f"{name}.basis", basis), sides.get(f"{name}.date", date)
+        if isinstance(value, dict | list | tuple | set):
+            problems.append(Problem(raw.where, name, "", "is a list or mapping", accepted(column)))
+            continue
+        try:
+            read, note = parse(column, value, unit)
+        except ValueError as error:
+            problems.append(Problem(raw.where, name, _shown(value), str(error), accepted(column)))
+            continue
+        written[column_name] += 1
+        if written[column_name] > 1 and values[column_name].value != read:
+            why = f"says something else than another column for {column_name}"
+            problems.append(Problem(raw.where, name, _shown(value), why))
+        try:
+            basis = parse(COLUMNS["basis"], basis)[0] if not _is_missing(basis) else "declared"
+            date = parse(COLUMNS["date"], date)[0] if not _is_missing(date) else None
+        except ValueError as error:
+            if name not in ("basis", "date"):  # those report themselves
+                bad = Problem(raw.where, f"{name}.basis/.date", _shown(value), str(error))
+                problems.append(bad)
+            basis, date = "declared", None
+        values[column_name] = Known(read, basis, date, note)
+    for name in ("id", "kind"):
+        if name not in values and not any(p.column == name for p in problems):
+            choices = ", ".join(KINDS) if name == "kind" else "a unique name"
+            problems.append(Problem(raw.where, name, "", "is missing", choices))
+    if "id" not in values or "kind" not in values:
+        return None, problems
+    workload = Workload(raw.number, values["id"].value, values["kind"].value, values)
+    workload.notes = [known.note for known in values.values() if known.note]
+    return workload, problems
+
+
+def _is_missing(content: Any) -> bool:
+    return content is None or (isinstance(content, str) and content.strip().lower() in _MISSING)
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
