@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from gpuferry.audit.read.units import show_size
@@ -67,17 +68,17 @@ class Estimate:
     notes: tuple[str, ...] = ()
     cross_check: float = 0.0
 
-    @property
+    @cached_property
     def low(self) -> float:
         """Lower end of the range."""
         return sum(term.low for term in self.terms)
 
-    @property
+    @cached_property
     def mid(self) -> float:
         """The most likely value."""
         return sum(term.mid for term in self.terms)
 
-    @property
+    @cached_property
     def high(self) -> float:
         """Upper end of the range."""
         return sum(term.high for term in self.terms)

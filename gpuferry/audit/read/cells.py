@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -51,6 +52,21 @@ def accepted(column: Column) -> str:
 
 
 def parse(column: Column, raw: Any, unit: str = "") -> units.Read | tuple[Any, str]:
+    """(value, note) of a cell.
+
+    Raises:
+        ValueError: with the reason; :func:`accepted` says what would do.
+    """
+    return _parse_text(column, raw, unit) if type(raw) is str else _parse(column, raw, unit)
+
+
+@functools.lru_cache(maxsize=65536)
+def _parse_text(column: Column, raw: str, unit: str) -> units.Read | tuple[Any, str]:
+    """The same word stands in thousands of rows."""
+    return _parse(column, raw, unit)
+
+
+def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     """(value, note) of a cell.
 
     Raises:
