@@ -8,12 +8,48 @@ from pathlib import Path
 
 from gpuferry.audit.catalogue.load import catalogue
 
-COLUMNS = (
-    "id kind family params layers hidden heads kv_heads intermediate vocab method lora_rank precision "
-    "optimizer batch seq recompute context concurrency tokens deadline runs_per_month restartable "
-    "peak_vram peak_vram.basis gpus_now source_gpu run_time_now dataset n_files geometry textures "
-    "cells bytes_per_cell needs_fp64 needs_ecc activations_m basis date gpu_hours_week"
-).split()
+COLUMNS = [
+    "id",
+    "kind",
+    "family",
+    "params",
+    "layers",
+    "hidden",
+    "heads",
+    "kv_heads",
+    "intermediate",
+    "vocab",
+    "method",
+    "lora_rank",
+    "precision",
+    "optimizer",
+    "batch",
+    "seq",
+    "recompute",
+    "context",
+    "concurrency",
+    "tokens",
+    "deadline",
+    "runs_per_month",
+    "restartable",
+    "peak_vram",
+    "peak_vram.basis",
+    "gpus_now",
+    "source_gpu",
+    "run_time_now",
+    "dataset",
+    "n_files",
+    "geometry",
+    "textures",
+    "cells",
+    "bytes_per_cell",
+    "needs_fp64",
+    "needs_ecc",
+    "activations_m",
+    "basis",
+    "date",
+    "gpu_hours_week",
+]
 _SHAPES = (
     ("1.24B", 16, 2048, 32, 8, 8192, 128256), ("3.2B", 28, 3072, 24, 8, 8192, 128256),
     ("8.03B", 32, 4096, 32, 8, 14336, 128256), ("14.8B", 48, 5120, 40, 8, 13824, 152064),
@@ -78,7 +114,21 @@ def _row(rng: random.Random, index: int) -> dict[str, object]:
 def write_offers(path: Path, count: int, seed: int = 11) -> None:
     """A CSV with so many offers over the whole catalogue."""
     rng = random.Random(seed)
-    names = "id provider gpu gpus cpu_cores memory disk network price currency period date kind".split()
+    names = [
+        "id",
+        "provider",
+        "gpu",
+        "gpus",
+        "cpu_cores",
+        "memory",
+        "disk",
+        "network",
+        "price",
+        "currency",
+        "period",
+        "date",
+        "kind",
+    ]
     gpus = catalogue()
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -36,8 +36,12 @@ def candidates(fleet: Fleet, w: Workload) -> list[Candidate]:
             if candidate is not None:
                 found.append(candidate)
                 break
-    cost = lambda c: math.inf if c.month_cost is None else c.month_cost  # noqa: E731
-    return sorted(found, key=lambda c: (-c.status, cost(c), c.servers * c.offer.devices))[:3]
+    return sorted(found, key=_rank)[:3]
+
+
+def _rank(c: Candidate) -> tuple[int, float, int]:
+    cost = math.inf if c.month_cost is None else c.month_cost
+    return -c.status, cost, c.servers * c.offer.devices
 
 
 def layout_of(w: Workload, gpus: int) -> Layout | None:
@@ -90,7 +94,9 @@ def _candidate(fleet: Fleet, w: Workload, offer: Offer, servers: int) -> Candida
         run = hourly * servers * seconds[1] / 3600
     total = None if month is None else month * servers
     reasons = (f"{servers} servers: {reason}",)
-    return Candidate(offer, servers, status, layout, need, wants, seconds, hours, total, run, reasons)
+    return Candidate(
+        offer, servers, status, layout, need, wants, seconds, hours, total, run, reasons
+    )
 
 
 def network(w: Workload, offer: Offer, layout: Layout, servers: int) -> tuple[int, str]:

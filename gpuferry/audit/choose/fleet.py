@@ -203,8 +203,12 @@ class Fleet:
         if w.has("data_residency"):
             place = w.text("data_residency").upper()
             stated = self.regions != ""
-            inside = np.array([r.upper().startswith(place) or place in r.upper() for r in self.regions])
-            status = np.where(stated & ~inside, NO, np.where(stated, status, np.minimum(status, TIGHT)))
+            inside = np.array(
+                [r.upper().startswith(place) or place in r.upper() for r in self.regions]
+            )
+            status = np.where(
+                stated & ~inside, NO, np.where(stated, status, np.minimum(status, TIGHT))
+            )
         return status
 
     def _hours(self, w: Workload, seconds: Floats) -> Floats:

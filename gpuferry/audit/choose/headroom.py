@@ -71,6 +71,8 @@ def over_rented(w: Workload, chosen: Candidate) -> str:
         share = chosen.month_hours / (MONTH_HOURS * chosen.servers)
     elif chosen.seconds and deadline:
         share = chosen.seconds[1] / deadline
+    if chosen.offer.period == "hour" and chosen.month_hours < MONTH_HOURS:
+        return ""  # hours that are not used are not paid
     if chosen.fill >= UNUSED or share is None or share >= UNUSED:
         return ""
     text = f"{chosen.fill:.0%} of the memory and {share:.0%} of the time are used"
@@ -101,8 +103,10 @@ def growth(chosen: Candidate, offers: tuple[Offer, ...]) -> list[str]:
         nearest = min(larger, key=lambda o: o.visible_bytes)
         text = f"a larger GPU: {nearest.name} ({nearest.id}), "
         same = nearest.gpu.arch == mine.gpu.arch
-        text += "same driver branch and kernels" if same else (
-            f"needs images built for compute capability {nearest.gpu.compute_capability}"
+        text += (
+            "same driver branch and kernels"
+            if same
+            else (f"needs images built for compute capability {nearest.gpu.compute_capability}")
         )
         ways.append(text)
     return ways or [f"none among the offers of {mine.provider or 'this set'}"]

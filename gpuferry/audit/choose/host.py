@@ -45,7 +45,10 @@ def _cores(w: Workload, gpus: int) -> tuple[float, str]:
         return cores, f"{w.number('cpu_cores_now'):g} busy now on {now:g} GPUs, + 10 %"
     if w.has("cpu_ms_per_sample", "samples_per_s_now"):
         busy = w.number("cpu_ms_per_sample") / 1000 * w.number("samples_per_s_now") / now * gpus
-        return busy * 1.2 + 2, f"{busy:.3g} for {w.number('cpu_ms_per_sample'):g} ms a sample, + 20 %"
+        return (
+            busy * 1.2 + 2,
+            f"{busy:.3g} for {w.number('cpu_ms_per_sample'):g} ms a sample, + 20 %",
+        )
     workers = WORKERS[w.family] if w.kind != "infer" else 1
     how = f"F10: {gpus} x ({workers} workers + 1) + 4"
     return work.cores(gpus, workers), how

@@ -60,7 +60,9 @@ def reason(fleet: Fleet, w: Workload, offer: Offer, chosen: Candidate) -> str:
     return max(answers, key=lambda a: a[0])[1]
 
 
-def _way(fleet: Fleet, w: Workload, offer: Offer, chosen: Candidate, layout: Layout) -> tuple[int, str]:
+def _way(
+    fleet: Fleet, w: Workload, offer: Offer, chosen: Candidate, layout: Layout
+) -> tuple[int, str]:
     need = estimate(w, layout)
     if need is None:
         return -1, "its need in this layout is not known"

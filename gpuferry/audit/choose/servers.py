@@ -14,6 +14,8 @@ from gpuferry.audit.offers.offer import MONTH_HOURS, Offer
 
 # A queue that is busier than this lets jobs wait longer than they run (M/M/1: 1 / (1 - 0.7) = 3.3).
 BUSY = 0.7
+# What one server less to look after may cost.
+PREMIUM = 1.1
 
 
 @dataclass
@@ -45,7 +47,9 @@ class Server:
 def plan_servers(fleet: Fleet, decisions: list[Decision], fits: Any) -> list[Server]:
     """First fit, the dearest workload first. `fits(decision)` gives status and hours for all offers."""
     placed = [d for d in decisions if d.chosen is not None]
-    placed.sort(key=lambda d: (-(d.chosen.month_cost or 0), -d.chosen.need.mid) if d.chosen else (0, 0))
+    placed.sort(
+        key=lambda d: (-(d.chosen.month_cost or 0), -d.chosen.need.mid) if d.chosen else (0, 0)
+    )
     index = {offer.id: i for i, offer in enumerate(fleet.offers)}
     servers: list[Server] = []
     taken = np.zeros(len(placed), dtype=int)
@@ -62,6 +66,10 @@ def plan_servers(fleet: Fleet, decisions: list[Decision], fits: Any) -> list[Ser
             open_ = taken[: len(servers)]
             room = (status[open_] >= max(FITS, 0)) & (needed[open_] <= left[: len(servers)])
             room &= needed[open_] > 0
+            # Sharing must not cost more: an hour here may be dearer than on the own choice.
+            extra = np.where(fleet.hourly[open_], fleet.price[open_] * needed[open_], 0.0)
+            own = math.inf if chosen.month_cost is None else chosen.month_cost
+            room &= ~(extra > own * PREMIUM)
             spots = np.flatnonzero(room)
             if len(spots):
                 host = int(spots[0])
@@ -103,16 +111,20 @@ def _bill(fleet: Fleet, server: Server) -> None:
         )
         even = by_month / by_hour
         if math.isfinite(even):
-            server.advice = (
-                f"a month pays from {even:.0f} h; {server.hours:.0f} h are used"
-            )
+            server.advice = f"a month pays from {even:.0f} h; {server.hours:.0f} h are used"
     if best.id != mine.id:
         old = fleet.source.converted(mine.month_cost(server.hours), mine.currency)
         more = "" if old is None else f" ({old:.2f} as first chosen)"
-        server.advice = f"{best.id} is cheaper for {server.hours:.0f} h{more}; {server.advice}".rstrip("; ")
+        server.advice = (
+            f"{best.id} is cheaper for {server.hours:.0f} h{more}; {server.advice}".rstrip("; ")
+        )
         server.offer = best
 
 
 def _holds(offer: Offer, server: Server) -> bool:
-    pairs = ((offer.cpu_cores, server.cores), (offer.memory, server.memory), (offer.disk, server.disk))
+    pairs = (
+        (offer.cpu_cores, server.cores),
+        (offer.memory, server.memory),
+        (offer.disk, server.disk),
+    )
     return all(not have or have >= 0.8 * want for have, want in pairs)

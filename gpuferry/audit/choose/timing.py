@@ -67,7 +67,9 @@ def run_seconds(w: Workload, speeds: Speeds, layout: Layout) -> Timing | None:
         steps = w.number("tokens") / max(1.0, w.number("concurrency", 1))
         weight = f.weights(w.number("active_params") or w.number("params"), "bf16")
         floor = steps * weight / (speeds.bandwidth * scale)
-        quick, mid, slow = (np.maximum(t, floor * k) for t, k in ((quick, 1), (mid, 1.3), (slow, 2)))
+        quick, mid, slow = (
+            np.maximum(t, floor * k) for t, k in ((quick, 1), (mid, 1.3), (slow, 2))
+        )
         how += ", at least one read of the weights for each token of a sequence"
     how += f" at {given:.0%} of the peak" if given else " at 50, 40, 30 % of the peak"
     return Timing(quick, mid, slow, how, "F8")

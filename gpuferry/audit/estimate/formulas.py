@@ -100,7 +100,9 @@ def layer_activations(
     return s * b * (norms + attention + scores + mlp * mlp_share + masks)
 
 
-def checkpoint_activations(s: float, b: float, h: float, layers: float, width: float = 2.0) -> float:
+def checkpoint_activations(
+    s: float, b: float, h: float, layers: float, width: float = 2.0
+) -> float:
     """F3, full recomputation: the input of every layer, `2 s b h L`."""
     return width * s * b * h * layers
 
@@ -127,7 +129,12 @@ def kv_cache(
 
 
 def mla_cache(
-    tokens: float, sequences: float, layers: float, rank: float, rope: float, bytes_each: float = 2.0
+    tokens: float,
+    sequences: float,
+    layers: float,
+    rank: float,
+    rope: float,
+    bytes_each: float = 2.0,
 ) -> float:
     """F4, latent attention: `L (rank + rope) x tokens x B`, once, not for every head.
 

@@ -56,7 +56,7 @@ def _activations(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]:
     # RMSNorm in PyTorch computes in fp32 and keeps its input and the result before scaling.
     low = one(width, freeze=frozen, drop=False) + extra / 2
     mid = one(8.0 if rms else width, freeze=frozen, drop=not rms) + extra
-    high = one(10.0 if rms else 8.0, freeze=False, drop=True) + extra
+    high = 1.1 * one(10.0 if rms else 8.0, freeze=frozen, drop=True) + extra
     spread = 0.7 if shape.assumed else 1.0
     low, high = low * spread, high / spread
     layers = shape.layers / layout.pp * min(layout.pp, 2)  # 1F1B: the first stage keeps pp batches

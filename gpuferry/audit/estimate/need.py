@@ -69,7 +69,7 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     A measured peak overrules the formula. For another number of GPUs the formula's ratio scales it.
     """
     terms = formula_terms(w, layout)
-    formula = Estimate(layout, terms) if terms else None
+    formula = Estimate(layout, terms, _basis(w)) if terms else None
     notes: list[str] = []
     peak, count = w.number("peak_vram"), int(w.number("gpus_now", 1))
     known = w.values.get("peak_vram")
@@ -80,7 +80,9 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
         return formula
     framework = w.text("framework").lower()
     if formula and any(name in framework for name in PREALLOCATING):
-        note = f"{framework} reserves memory in advance: {show_size(peak)} is its setting, not a need"
+        note = (
+            f"{framework} reserves memory in advance: {show_size(peak)} is its setting, not a need"
+        )
         return Estimate(layout, terms, notes=(note,))
     if known.basis != "measured" and formula:
         if not 0.67 < peak / formula.mid < 1.5:
@@ -93,7 +95,9 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     low, high = _spread(w, peak, known.basis, notes)
     value = peak * scale
     if scale != 1:
-        notes.append(f"measured on {count} GPU{'s' * (count > 1)} and scaled by {scale:.3g} (formula)")
+        notes.append(
+            f"measured on {count} GPU{'s' * (count > 1)} and scaled by {scale:.3g} (formula)"
+        )
         low, high = low * 0.95, high * 1.1
     if formula and layout == now and not 0.67 < peak / formula.mid < 1.5:
         notes.append(f"the formula says {formula.said}: look for the reason")
@@ -102,6 +106,15 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     basis = "measured" if known.basis == "measured" else "declared"
     cross = formula.mid if formula else 0.0
     return Estimate(layout, (term,), basis, tuple(notes), cross)
+
+
+def _basis(w: Workload) -> str:
+    """Two measured points are as good as a measurement between and near them."""
+    if not other.can_two_points(w):
+        return "estimated"
+    points = (w.values["vram_small"], w.values["vram_large"])
+    near = w.number("batch", 1) <= 2 * w.number("batch_large")
+    return "measured" if near and all(p.basis == "measured" for p in points) else "estimated"
 
 
 def _layout_now(w: Workload, count: int) -> Layout:

@@ -118,7 +118,9 @@ def rendering(w: Workload, layout: Layout) -> Iterator[Term]:
     frame = x * y * 16 * passes
     how = f"{x} x {y} x 16 B x {passes:g} passes, denoiser up to 3 more"
     yield Term("frame buffers", "F7", frame, 2 * frame, 4 * frame, how)
-    yield Term("kernels", "F7", 0.5 * f.GIB, 1.0 * f.GIB, 2.0 * f.GIB, "renderer's kernels, assumed")
+    yield Term(
+        "kernels", "F7", 0.5 * f.GIB, 1.0 * f.GIB, 2.0 * f.GIB, "renderer's kernels, assumed"
+    )
     yield from overhead([], layout, w)
 
 

@@ -86,7 +86,8 @@ def load_offers(path: Path) -> Offers:
         InventoryError: with every mistake of the file.
         SpecError: it cannot be read at all.
     """
-    currency, rates = "", {}
+    currency = ""
+    rates: dict[str, float] = {}
     if path.suffix.lower() in (".yaml", ".yml"):
         document = load_yaml(path) if path.exists() else None
         if document is None:
@@ -94,14 +95,19 @@ def load_offers(path: Path) -> Offers:
         if not isinstance(document, dict) or not isinstance(document.get("offers"), list):
             raise SpecError(f"{path}: a list `offers:` is required.")
         table = Table(str(path))
+        common = document.get("defaults") or {}
+        common = common if isinstance(common, dict) else {"defaults": common}
+        if document.get("currency"):
+            common = {"currency": document["currency"], **common}
         for index, row in enumerate(document["offers"], 1):
             cells = {str(k): v for k, v in row.items()} if isinstance(row, dict) else {}
+            cells = {**common, **cells}
             name = f" ({cells['id']})" if cells.get("id") else ""
             table.rows.append(Raw(f"offer {index}{name}", index, cells))
         currency = str(document.get("currency") or "")
         rates = document.get("rates") or {}
-        for key in set(map(str, document)) - {"offers", "currency", "rates"}:
-            accept = "offers, currency, rates"
+        for key in set(map(str, document)) - {"offers", "currency", "rates", "defaults"}:
+            accept = "offers, currency, rates, defaults"
             table.problems.append(Problem("", key, "", "is not known at the top level", accept))
         if not isinstance(rates, dict) or not all(
             isinstance(v, int | float) and v > 0 for v in rates.values()

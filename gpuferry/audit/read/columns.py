@@ -170,8 +170,10 @@ COLUMNS = {column.name: column for column in _columns()}
 
 # A column may carry its unit in its name, as spreadsheets like it: dataset_gb, deadline_h.
 _SUFFIXES: dict[str, dict[str, str]] = {
-    "size": {x.lower(): x for x in "B KB KiB MB MiB GB GiB TB TiB PB PiB".split()},
-    "duration": {x: x for x in "s min h d".split()},
+    "size": {
+        x.lower(): x for x in ["B", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "PB", "PiB"]
+    },
+    "duration": {x: x for x in ["s", "min", "h", "d"]},
     "rate": {"gbit_s": "Gbit/s", "mbit_s": "Mbit/s", "gb_s": "GB/s", "mb_s": "MB/s"},
     "count": {"b": "B", "m": "M", "k": "K"},
     "percent": {"pct": "%"},

@@ -94,9 +94,7 @@ def _unknown(name: str) -> Problem | None:
     return Problem("", name, "", f"is no column{hint}", "see `./ferry audit columns`")
 
 
-def _workload(
-    raw: Raw, defaults: dict[str, Any]
-) -> tuple[Workload | None, list[Problem]]:
+def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list[Problem]]:
     cells = {**defaults, **raw.cells}
     problems: list[Problem] = []
     values: dict[str, Known] = {}
@@ -111,7 +109,9 @@ def _workload(
         if isinstance(content, dict):
             extra = set(content) - {"value", "basis", "date"}
             if extra or "value" not in content:
-                why = "is a mapping without `value`" if not extra else f"has {min(map(str, extra))!r}"
+                why = (
+                    "is a mapping without `value`" if not extra else f"has {min(map(str, extra))!r}"
+                )
                 problems.append(Problem(raw.where, name, "", why, "{value, basis, date}"))
                 continue
             value = content["value"]

@@ -55,7 +55,9 @@ def fill_from_files(workload: Workload, folder: Path, where: str) -> list[Proble
             found = read(path)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            accept = "config.json of the model" if column == "config" else ".safetensors, or a folder"
+            accept = (
+                "config.json of the model" if column == "config" else ".safetensors, or a folder"
+            )
             problems.append(Problem(where, column, workload.text(column), why, accept))
             continue
         for name, value in found.items():
@@ -188,7 +190,9 @@ def read_header(path: Path) -> dict[str, dict[str, Any]]:
         try:
             header = json.loads(file.read(length))
         except (ValueError, RecursionError):
-            raise ValueError(f"{path.name} is no safetensors file (its header is no JSON)") from None
+            raise ValueError(
+                f"{path.name} is no safetensors file (its header is no JSON)"
+            ) from None
     if not isinstance(header, dict):
         raise ValueError(f"{path.name} is no safetensors file")
     header.pop("__metadata__", None)
@@ -215,7 +219,10 @@ def params_of_shape(shape: dict[str, Any]) -> tuple[float, float]:
     Attention `h a d + 2 h k d + a d h`, MLP `2 h f` or `3 h f` with a gate, embeddings `V h` once or
     twice; norms and biases are left out (below 0.1 %). MLA as in the DeepSeek-V2 report, section 2.1.
     """
-    get = lambda name, default=0.0: float(shape.get(name) or default)  # noqa: E731
+
+    def get(name: str, default: float = 0.0) -> float:
+        return float(shape.get(name) or default)
+
     h, layers, heads = get("hidden"), get("layers"), get("heads")
     if not (h and layers and heads):
         return 0.0, 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
+import plotly.graph_objects as go
 
 from gpuferry.audit.choose.decision import FITS, MOST, TIGHT, WORDS, Candidate, Decision
 from gpuferry.audit.choose.plan import Plan
@@ -94,8 +94,11 @@ def cost(d: Decision, currency: str) -> str:
         )  # fmt: skip
     deadline = d.workload.number("deadline") / 3600
     if deadline:
-        figure.add_vline(x=deadline, line={"color": "#b3261e", "dash": "dash"},
-                         annotation_text=f"deadline {deadline:.3g} h")  # fmt: skip
+        top = max((c.run_cost if per_run else c.month_cost) or 0 for c in timed) * 1.1
+        figure.add_scatter(
+            x=[deadline, deadline], y=[0, top], mode="lines", name=f"deadline {deadline:.3g} h",
+            line={"color": "#b3261e", "dash": "dash"}, hoverinfo="name",
+        )  # fmt: skip
     what = "a run" if per_run else "a month"
     figure.update_layout(
         **_layout(
@@ -107,9 +110,6 @@ def cost(d: Decision, currency: str) -> str:
             height=380,
         )
     )  # fmt: skip
-    if deadline:
-        # On a logarithmic axis a shape's position is the value itself only with this reference.
-        figure.update_shapes(xref="x")
     return str(figure.to_json())
 
 

@@ -21,7 +21,7 @@ EXPLAINED = 400
 
 def page(plan: Plan, title: str) -> str:
     """The report as one self-contained HTML document."""
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    from plotly.offline import get_plotlyjs
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gpuferry.audit.report", "."),
@@ -48,7 +48,9 @@ def page(plan: Plan, title: str) -> str:
         details=details,
         left_out=len(plan.decisions) - len(details),
         # `</script>` inside a text would end the element.
-        figures={n: Markup(t.replace("</", "<\\/").replace("<!--", "<\\!--")) for n, t in figures.items()},  # noqa: S704, E501
+        figures={
+            n: Markup(t.replace("</", "<\\/").replace("<!--", "<\\!--")) for n, t in figures.items()
+        },
         plotly=Markup(get_plotlyjs()),  # noqa: S704  (the library itself)
         verdicts={d.workload.id: verdict(d) for d in details},
         first_to_break=first_to_break,

@@ -7,7 +7,15 @@ from gpuferry.audit.choose.headroom import first_to_break
 from gpuferry.audit.choose.plan import Plan
 from gpuferry.audit.read.units import show_duration, show_size
 
-COLUMNS = ["workload", "needs on one GPU", "chosen", "", "a run", "a month", "first to break at +50 %"]
+COLUMNS = [
+    "workload",
+    "needs on one GPU",
+    "chosen",
+    "",
+    "a run",
+    "a month",
+    "first to break at +50 %",
+]
 SERVER_COLUMNS = ["server", "machine", "offer", "workloads", "hours", "a month", ""]
 
 
@@ -28,7 +36,9 @@ def _row(d: Decision, currency: str) -> list[str]:
     chosen = d.chosen
     if chosen is None:
         return [d.workload.id, need, "none", "no offer fits", "", "", d.refused]
-    machine = chosen.offer.name if chosen.servers == 1 else f"{chosen.servers} x ({chosen.offer.name})"
+    machine = (
+        chosen.offer.name if chosen.servers == 1 else f"{chosen.servers} x ({chosen.offer.name})"
+    )
     layout = f", {chosen.layout.said}" if chosen.layout.gpus > 1 else ""
     run = show_duration(chosen.seconds[1]) if chosen.seconds else ""
     if chosen.run_cost is not None:
@@ -44,7 +54,9 @@ def server_rows(plan: Plan) -> list[list[str]]:
     for server in plan.servers:
         names = [d.workload.id for d in server.workloads]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        beside = f"{server.cores:.0f} cores, {show_size(server.memory)}, disk {show_size(server.disk)}"
+        beside = (
+            f"{server.cores:.0f} cores, {show_size(server.memory)}, disk {show_size(server.disk)}"
+        )
         name = server.offer.name if server.count == 1 else f"{server.count} x ({server.offer.name})"
         found.append([
             server.name, f"{name}; {beside}", server.offer.id, shown, f"{server.hours:.0f}",
