@@ -94,7 +94,8 @@ def _row(rng: random.Random, index: int) -> dict[str, object]:
                 "concurrency": rng.randint(1, 64), **llm}  # fmt: skip
     if kind == 3:
         return {
-            "kind": "train", "family": "cnn", "params": "25.6M", "activations_m": rng.uniform(2, 30),
+            "kind": "train", "family": "cnn", "params": "25.6M",
+            "activations_m": rng.uniform(2, 30),
             "batch": rng.choice([32, 64, 128]), "precision": "fp16", "optimizer": "sgd-momentum",
             "run_time_now": f"{rng.randint(2, 200)}h", "source_gpu": "RTX 3090", **use,
         }  # fmt: skip

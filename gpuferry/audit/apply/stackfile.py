@@ -17,7 +17,7 @@ from gpuferry.errors import SpecError
 LABEL = "audit"
 _SERVERS, _STORES = "gpuferry:servers", "gpuferry:object_stores"
 _PROVIDER, _FIREWALL = "gpuferry:provider", "gpuferry:firewall"
-_NEW = "# Servers chosen by `./ferry audit apply`; comments and further keys stay when it runs again.\n"
+_NEW = "# Servers chosen by `./ferry audit apply`; comments and other keys stay on a next run.\n"
 
 
 def edit(

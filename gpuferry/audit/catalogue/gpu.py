@@ -8,7 +8,7 @@ from dataclasses import dataclass
 # CUDA C++ Programming Guide, "Throughput of native arithmetic instructions": 64-bit results per
 # clock and multiprocessor are 32 (7.0, 8.0) or 64 (9.0, 10.0); all others have 2. CDNA: full rate.
 _FULL_FP64 = {"7.0", "8.0", "9.0", "10.0", "gfx90a", "gfx942", "gfx950"}
-# Compute chips have neither ray-tracing cores nor display outputs nor NVENC (vendor chip overviews).
+# Compute chips have no ray-tracing cores, display outputs or NVENC (vendors' chip overviews).
 _NO_GRAPHICS = {*_FULL_FP64, "10.3", "-"}
 # NVIDIA MIG user guide, "Supported GPUs": instances of one GPU.
 _MIG = {

@@ -72,32 +72,42 @@ def _gpu(row: dict[str, str]) -> Gpu:
 def self_test(gpus: tuple[Gpu, ...]) -> list[str]:
     """What contradicts itself: one text each, empty when the table is sound.
 
-    Tensor TFLOPS = cores x FMA x 2 x clock within 4 %; FP8 = 2 x BF16 (Gaudi: equal); BF16 from compute
-    capability 8.0, FP8 from 8.9; visible memory at most the nominal one; names that differ.
+    Tensor TFLOPS = cores x FMA x 2 x clock within 4 %; FP8 = 2 x BF16 (Gaudi: equal); BF16 from
+    compute capability 8.0, FP8 from 8.9; visible memory at most the nominal one; names that differ.
     """
+    return [fault for gpu in gpus for fault in _faults(gpu)] + _shared_names(gpus)
+
+
+def _faults(gpu: Gpu) -> list[str]:
+    faults = []
+    if gpu.tensor:
+        cores, fma, mhz = gpu.tensor
+        formula = cores * fma * 2 * mhz / 1e6
+        if abs(formula / gpu.fp16_tflops - 1) > TOLERANCE:
+            faults.append(f"{gpu.name}: FP16 {gpu.fp16_tflops:g}, formula {formula:.1f}")
+    twice = (
+        gpu.vendor == "Intel" or abs(gpu.fp8_tflops / (2 * gpu.bf16_tflops or 1) - 1) <= TOLERANCE
+    )
+    if gpu.fp8_tflops and not twice:
+        faults.append(f"{gpu.name}: FP8 {gpu.fp8_tflops:g} is not twice the BF16 rate")
+    if gpu.vendor == "NVIDIA":
+        for name, rate, least in (("BF16", gpu.bf16_tflops, 8.0), ("FP8", gpu.fp8_tflops, 8.9)):
+            if (gpu.capability >= least) != bool(rate):
+                faults.append(f"{gpu.name}: {name} does not go with {gpu.compute_capability}")
+    if not 0.85 * gpu.vram_gb * 1e9 <= gpu.visible_bytes <= gpu.vram_gb * 2**30 * 1.02:
+        faults.append(f"{gpu.name}: {gpu.visible_mib:g} MiB visible of {gpu.vram_gb:g} GB")
+    if not gpu.source or not gpu.mem_bw_gbs or not gpu.fp16_tflops:
+        faults.append(f"{gpu.name}: lacks its source, bandwidth or FP16 rate")
+    return faults
+
+
+def _shared_names(gpus: tuple[Gpu, ...]) -> list[str]:
     from gpuferry.audit.catalogue.match import tokens
 
-    faults = []
     seen: dict[frozenset[str], str] = {}
-    for gpu in gpus:
-        if gpu.tensor:
-            cores, fma, mhz = gpu.tensor
-            formula = cores * fma * 2 * mhz / 1e6
-            if abs(formula / gpu.fp16_tflops - 1) > TOLERANCE:
-                faults.append(f"{gpu.name}: FP16 {gpu.fp16_tflops:g}, formula {formula:.1f}")
-        if gpu.fp8_tflops and gpu.vendor != "Intel":
-            if abs(gpu.fp8_tflops / gpu.bf16_tflops / 2 - 1) > TOLERANCE:
-                faults.append(f"{gpu.name}: FP8 {gpu.fp8_tflops:g} is not twice the BF16 rate")
-        if gpu.vendor == "NVIDIA":
-            if (gpu.capability >= 8) != bool(gpu.bf16_tflops):
-                faults.append(f"{gpu.name}: BF16 does not go with {gpu.compute_capability}")
-            if (gpu.capability >= 8.9) != bool(gpu.fp8_tflops):
-                faults.append(f"{gpu.name}: FP8 does not go with {gpu.compute_capability}")
-        if not 0.85 * gpu.vram_gb * 1e9 <= gpu.visible_bytes <= gpu.vram_gb * 2**30 * 1.02:
-            faults.append(f"{gpu.name}: {gpu.visible_mib:g} MiB visible of {gpu.vram_gb:g} GB")
-        if not gpu.source or not gpu.mem_bw_gbs or not gpu.fp16_tflops:
-            faults.append(f"{gpu.name}: lacks its source, bandwidth or FP16 rate")
-        for name in {tokens(gpu.name), *map(tokens, gpu.aliases)}:
-            if seen.setdefault(name, gpu.name) != gpu.name:
-                faults.append(f"{gpu.name} and {seen[name]} share a name")
-    return faults
+    pairs = [(gpu, n) for gpu in gpus for n in {tokens(x) for x in (gpu.name, *gpu.aliases)}]
+    return [
+        f"{gpu.name} and {seen[name]} share a name"
+        for gpu, name in pairs
+        if seen.setdefault(name, gpu.name) != gpu.name
+    ]

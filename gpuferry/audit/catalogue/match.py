@@ -12,8 +12,9 @@ from gpuferry.audit.catalogue.load import catalogue
 
 # Said by vendors, without telling models apart.
 _EMPTY = {
-    "nvidia", "amd", "intel", "tesla", "geforce", "instinct", "gpu", "graphics", "card", "simulated",
-    "tensor", "core", "per", "hbm2", "hbm2e", "hbm3", "hbm3e", "gddr6", "gddr7", "generation",
+    "nvidia", "amd", "intel", "tesla", "geforce", "instinct", "gpu", "graphics", "card",
+    "simulated", "tensor", "core", "per", "hbm2", "hbm2e", "hbm3", "hbm3e", "gddr6", "gddr7",
+    "generation",
 }  # fmt: skip
 
 

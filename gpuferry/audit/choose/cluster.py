@@ -6,7 +6,7 @@ import math
 
 from gpuferry.audit.choose.decision import FIT, FITS, MOST, NO, TIGHT, Candidate
 from gpuferry.audit.choose.fleet import Fleet
-from gpuferry.audit.choose.host import host
+from gpuferry.audit.choose.host import Host, host
 from gpuferry.audit.choose.timing import run_seconds
 from gpuferry.audit.estimate import states, work
 from gpuferry.audit.estimate.need import estimate
@@ -52,7 +52,7 @@ def layout_of(w: Workload, gpus: int) -> Layout | None:
         changed = "" if w.has("zero") or not zero else "FSDP (ZeRO-3) over all servers"
         return Layout(gpus, tp, pp, zero, changed) if gpus % (tp * pp) == 0 else None
     if w.kind in ("render", "sim", "etl") and w.flag("splits", default=True):
-        return Layout(gpus)
+        return Layout(gpus, parts=w.kind == "sim")
     return None  # serving across servers is slower than a larger GPU
 
 
@@ -67,23 +67,13 @@ def _candidate(fleet: Fleet, w: Workload, offer: Offer, servers: int) -> Candida
     timing = run_seconds(w, fleet.speeds, layout)
     at = fleet.speeds.index[offer.gpu.name]
     seconds = None
-    slow, reason = network(w, offer, layout, servers)
-    if slow == NO:
-        return None
-    status = min(status, slow)
     if timing:
         seconds = (float(timing.quick[at]), float(timing.mid[at]), float(timing.slow[at]))
-        deadline = w.number("deadline")
-        if deadline and seconds[1] > deadline:
-            return None
-        if deadline and seconds[2] > deadline:
-            status = TIGHT
+    linked, reason = network(w, offer, layout, servers)
     wants = host(w, offer.devices, need)
-    for have, want in ((offer.cpu_cores, wants.cores), (offer.memory, wants.memory)):
-        if have and have < 0.8 * want:
-            return None
-        if have and have < want:
-            status = TIGHT
+    status = min(status, linked, _in_time(w, seconds), _beside(offer, wants))
+    if status == NO:
+        return None
     hours = MONTH_HOURS
     if seconds and w.has("runs_per_month"):
         hours = seconds[1] / 3600 * w.number("runs_per_month")
@@ -97,6 +87,19 @@ def _candidate(fleet: Fleet, w: Workload, offer: Offer, servers: int) -> Candida
     return Candidate(
         offer, servers, status, layout, need, wants, seconds, hours, total, run, reasons
     )
+
+
+def _in_time(w: Workload, seconds: tuple[float, float, float] | None) -> int:
+    deadline = w.number("deadline")
+    if not deadline or seconds is None:
+        return FITS
+    return int(seconds[1] <= deadline) + int(seconds[2] <= deadline)
+
+
+def _beside(offer: Offer, wants: Host) -> int:
+    pairs = ((offer.cpu_cores, wants.cores), (offer.memory, wants.memory))
+    least = min((have / want for have, want in pairs if have), default=1.0)
+    return FITS if least >= 1 else TIGHT if least >= 0.8 else NO
 
 
 def network(w: Workload, offer: Offer, layout: Layout, servers: int) -> tuple[int, str]:

@@ -11,8 +11,8 @@ from gpuferry.audit.read.workload import Workload
 
 NO, TIGHT, FITS = 0, 1, 2
 WORDS = {NO: "does not fit", TIGHT: "tight", FITS: "fits"}
-# Bands of the predicted peak over the visible memory: to 85 % it fits, to 95 % only a measured step tells.
-# The upper end of the range must stay below 95 % too.
+# Bands of the predicted peak over the visible memory: to 85 % it fits, to 95 % only a measured step
+# tells. The upper end of the range must stay below 95 % too.
 FIT, MOST = 0.85, 0.95
 
 

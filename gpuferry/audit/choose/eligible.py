@@ -23,7 +23,6 @@ def key(w: Workload) -> Key:
 def refusal(w: Workload, gpu: Gpu) -> str:
     """Why this GPU cannot be used; empty when it can."""
     wanted = w.text("vendor", "nvidia")
-    precision = states.precision_of(w)
     if w.has("gpu") and gpu not in lookup(w.text("gpu")).candidates:
         return f"only {w.text('gpu')} is wanted"
     if wanted not in ("any", gpu.vendor.lower()):
@@ -36,12 +35,20 @@ def refusal(w: Workload, gpu: Gpu) -> str:
         return "no ECC memory"
     if (w.flag("needs_display") or w.flag("needs_nvenc")) and not gpu.graphics:
         return "a compute chip: no ray-tracing cores, display or NVENC"
+    return _capability(w, gpu) or _precisions(w, gpu)
+
+
+def _capability(w: Workload, gpu: Gpu) -> str:
     least = w.number("min_compute_capability")
-    if least and gpu.vendor == "NVIDIA" and gpu.capability < least:
-        return f"compute capability {gpu.compute_capability}, at least {least:g} is needed"
     if least and gpu.vendor != "NVIDIA":
         return f"no CUDA compute capability, {least:g} is needed"
-    for used in (precision, w.text("kv_precision"), w.text("weights_precision")):
+    if gpu.capability < least:
+        return f"compute capability {gpu.compute_capability}, at least {least:g} is needed"
+    return ""
+
+
+def _precisions(w: Workload, gpu: Gpu) -> str:
+    for used in (states.precision_of(w), w.text("kv_precision"), w.text("weights_precision")):
         if used and not gpu.supports(used):
             return f"no {used.upper()} (cc {gpu.compute_capability})"
     return ""

@@ -11,7 +11,7 @@ import numpy as np
 from gpuferry.audit.catalogue.load import catalogue
 from gpuferry.audit.choose import eligible
 from gpuferry.audit.choose.decision import FIT, FITS, MOST, NO, TIGHT, Candidate, Decision
-from gpuferry.audit.choose.host import Host, host
+from gpuferry.audit.choose.host import Host, fed_by_host, host
 from gpuferry.audit.choose.timing import Speeds, Timing, run_seconds
 from gpuferry.audit.estimate.need import estimate, floor_gib, layouts
 from gpuferry.audit.estimate.terms import Estimate, Layout
@@ -169,7 +169,8 @@ class Fleet:
         share, most = mid[of] / visible, high[of] / visible
         found = (share <= MOST).astype(int) + ((share <= FIT) & (most <= MOST))
         # Up to a fifth too little beside the GPUs is tight, less does not fit.
-        least = np.minimum(self.cores / cores[of], self.memory / memory[of])
+        wanted = cores[of] * self._speeds(w, ways)[of, self.gpu]
+        least = np.minimum(self.cores / wanted, self.memory / memory[of])
         least = np.minimum(least, self.disk / disk[of])
         found = np.minimum(found, (least >= 0.8).astype(int) + (least >= 1))
         found[self.slices] = NO  # slices of a GPU cannot talk to each other
@@ -185,6 +186,15 @@ class Fleet:
             in_time = (mapped[1] <= deadline).astype(int) + (mapped[2] <= deadline)
             found = np.minimum(found, in_time)
         return found, mapped
+
+    def _speeds(self, w: Workload, ways: dict[int, Option]) -> Floats:
+        """By number and GPU: how many times as many cores a quicker GPU has to be fed by."""
+        speeds = np.ones((len(self.counts), len(self.speeds.gpus)))
+        if fed_by_host(w):
+            for count, way in ways.items():
+                if way.timing is not None and way.timing.speed is not None:
+                    speeds[self.counts.index(count)] = np.maximum(way.timing.speed, 1.0)
+        return speeds
 
     def alike(self, offer: Offer) -> list[Offer]:
         """Offers of the same machine: GPU, number, slice and region."""
@@ -223,7 +233,8 @@ class Fleet:
         return np.full(len(seconds), MONTH_HOURS)
 
     def _cost(self, hours: Floats) -> Floats:
-        return self.setup + np.where(self.hourly, self.price * hours, self.price)
+        cost: Floats = self.setup + np.where(self.hourly, self.price * hours, self.price)
+        return cost
 
     def _order(self, status: Ints, cost: Floats, kept: int) -> Ints:
         usable = np.flatnonzero(status > NO)
@@ -237,7 +248,9 @@ class Fleet:
         seconds: Floats, hours: Floats, cost: Floats,
     ) -> Candidate:  # fmt: skip
         offer = self.offers[i]
-        layout, need, _, wants = options[which[i]][offer.devices]
+        layout, need, timing, wants = options[which[i]][offer.devices]
+        if timing is not None and timing.speed is not None:
+            wants = host(w, offer.devices, need, float(timing.speed[self.gpu[i]]))
         times = tuple(float(t) for t in seconds[:, i])
         known = not math.isnan(times[1])
         money = None if math.isnan(cost[i]) else float(cost[i])

@@ -29,26 +29,30 @@ class Host:
     feed_how: str = ""
 
 
-def host(w: Workload, gpus: int, need: Estimate | None) -> Host:
-    """Requirements of one server with so many GPUs."""
-    cores, cores_how = _cores(w, gpus)
+def host(w: Workload, gpus: int, need: Estimate | None, speed: float = 1.0) -> Host:
+    """Requirements of one server with so many GPUs, each `speed` times as quick as today's."""
+    cores, cores_how = _cores(w, gpus, max(speed, 1.0))
     memory, memory_how = _memory(w, gpus, need)
     disk, disk_how = _disk(w)
-    feed, feed_how = _feed(w, gpus)
+    feed, feed_how = _feed(w, gpus, max(speed, 1.0))
     return Host(cores, memory, disk, feed, cores_how, memory_how, disk_how, feed_how)
 
 
-def _cores(w: Workload, gpus: int) -> tuple[float, str]:
+def fed_by_host(w: Workload) -> bool:
+    """Whether a quicker GPU needs more cores, because each sample is prepared on them."""
+    return w.has("cpu_ms_per_sample", "samples_per_s_now") and not w.has("cpu_cores_now")
+
+
+def _cores(w: Workload, gpus: int, speed: float) -> tuple[float, str]:
     now = w.number("gpus_now", 1)
     if w.has("cpu_cores_now"):
         cores = w.number("cpu_cores_now") / now * gpus * 1.1
         return cores, f"{w.number('cpu_cores_now'):g} busy now on {now:g} GPUs, + 10 %"
     if w.has("cpu_ms_per_sample", "samples_per_s_now"):
-        busy = w.number("cpu_ms_per_sample") / 1000 * w.number("samples_per_s_now") / now * gpus
-        return (
-            busy * 1.2 + 2,
-            f"{busy:.3g} for {w.number('cpu_ms_per_sample'):g} ms a sample, + 20 %",
-        )
+        rate = w.number("samples_per_s_now") / now * gpus * speed
+        each = w.number("cpu_ms_per_sample")
+        how = f"F10: {each:g} ms for each of {rate:.4g} samples/s, + 20 %, + 2"
+        return each / 1000 * rate * 1.2 + 2, how
     workers = WORKERS[w.family] if w.kind != "infer" else 1
     how = f"F10: {gpus} x ({workers} workers + 1) + 4"
     return work.cores(gpus, workers), how
@@ -88,10 +92,10 @@ def _disk(w: Workload) -> tuple[float, str]:
     return value, f"F11: ({', '.join(parts)}, images 56 GiB) / 0.8"
 
 
-def _feed(w: Workload, gpus: int) -> tuple[float, str]:
+def _feed(w: Workload, gpus: int, speed: float) -> tuple[float, str]:
     each = w.number("bytes_per_sample") or w.number("avg_file")
-    rate = w.number("samples_per_s_now") / w.number("gpus_now", 1)
+    rate = w.number("samples_per_s_now") / w.number("gpus_now", 1) * speed
     if not each or not rate:
         return 0.0, ""
     value = work.feed_bytes_s(gpus, rate, each)
-    return value, f"F11: {gpus} x {rate:g} samples/s x {show_size(each)} x 1.3"
+    return value, f"F11: {gpus} x {rate:.4g} samples/s x {show_size(each)} x 1.3"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuferry.audit.choose import cluster, gpus, headroom, rejected
-from gpuferry.audit.choose.decision import FITS, TIGHT, Decision
+from gpuferry.audit.choose import cluster, gpus, headroom, rejected, remarks
+from gpuferry.audit.choose.decision import FITS, Decision
 from gpuferry.audit.choose.fleet import Fleet
 from gpuferry.audit.choose.servers import Server, plan_servers
-from gpuferry.audit.estimate.need import floor_gib
 from gpuferry.audit.offers.load import Offers
-from gpuferry.audit.read.units import show_size
 from gpuferry.audit.read.workload import Workload
 
 
@@ -52,9 +50,9 @@ def _decide(fleet: Fleet, w: Workload) -> Decision:
     if chosen is not None:
         decision.limits = headroom.limits(w, chosen)
         decision.over_rented = headroom.over_rented(w, chosen)
-        decision.notes += _remarks(w, decision)
+        decision.notes += remarks.of(decision)
     elif decision.need is not None:
-        decision.refused = _why_none(fleet, decision)
+        decision.refused = _why_none(decision)
     return decision
 
 
@@ -69,7 +67,7 @@ def explain(decision: Decision, fleet: Fleet) -> Decision:
     return decision
 
 
-def _why_none(fleet: Fleet, decision: Decision) -> str:
+def _why_none(decision: Decision) -> str:
     w = decision.workload
     fitting = [fit.name for fit in gpus.fits(w) if fit.status == FITS]
     assert decision.need is not None
@@ -82,49 +80,6 @@ def _why_none(fleet: Fleet, decision: Decision) -> str:
     return f"{need}; no offer does{late} with its cores, memory and disk. GPUs that fit: {names}"
 
 
-def _remarks(w: Workload, decision: Decision) -> list[str]:
-    chosen = decision.chosen
-    assert chosen is not None
-    offer, notes = chosen.offer, list(chosen.reasons)
-    if chosen.layout.changed:
-        notes.append(f"assumes {chosen.layout.changed}: the job has to be changed for it")
-    if chosen.layout.tp > 2 and not offer.gpu.nvlink:
-        notes.append(f"tensor parallel over {offer.gpu.interconnect}: try it before you rent more")
-    floor, said = floor_gib(w)
-    if decision.need and decision.need.basis != "measured" and offer.gpu.vram_gb < floor - 0.5:
-        notes.append(f"below the floor: {said}; measure a run first")
-    if w.has("deadline") and chosen.seconds is None:
-        notes.append("deadline cannot be judged: nothing says how much work a run is")
-    if chosen.status == TIGHT and chosen.seconds and w.has("deadline"):
-        if chosen.seconds[2] > w.number("deadline") >= chosen.seconds[1]:
-            notes.append("the deadline holds at the likely speed, not at the slow end")
-    missing = [n for n, v in (("cores", offer.cpu_cores), ("memory", offer.memory),
-                              ("disk", offer.disk)) if not v]  # fmt: skip
-    if missing and offer.provider:
-        notes.append(f"the offer does not state {', '.join(missing)}: ask for the figures below")
-    total = offer.devices * offer.visible_bytes
-    if offer.memory and offer.memory < total * 0.98:
-        text = f"{show_size(offer.memory)} host memory for {show_size(total)} GPU memory"
-        notes.append(f"{text}: F10 wants as much")
-    if w.has("data_residency") and not offer.region:
-        notes.append(f"data has to stay in {w.text('data_residency')}; the offer names no region")
-    if w.flag("licence_bound_to_host"):
-        notes.append("its licence is tied to the machine: have it moved before the cutover")
-    if 0 < w.number("tolerable_downtime", 1e9) < 900 and chosen.servers == 1:
-        notes.append("may be away for minutes only: one server is not enough, plan a spare")
-    if offer.kind == "spot":
-        every = w.number("checkpoint_every")
-        text = "can be taken away at any time"
-        notes.append(f"spot: {text}" + ("" if every else "; checkpoint_every is not given"))
-    if offer.price_note and offer.provider:
-        notes.append(f"{offer.id}: {offer.price_note}")
-    grows = w.number("growth_12m")
-    if grows and decision.limits and decision.limits[0].growth < grows:
-        first = decision.limits[0]
-        notes.append(f"expected growth of {grows:g} % a year uses up {first.name} first")
-    return notes
-
-
 def _notes(plan: Plan) -> list[str]:
     offers = plan.offers
     notes = []
@@ -132,8 +87,10 @@ def _notes(plan: Plan) -> list[str]:
     if stale:
         notes.append(f"{len(stale)} of {len(offers.offers)} prices are older than 90 days")
     foreign = {o.currency for o in offers.offers if o.price is not None} - {offers.currency}
-    for currency in sorted(foreign - set(offers.rates)):
-        notes.append(f"prices in {currency} are not compared: rates has no {currency}")
+    notes += [
+        f"prices in {currency} are not compared: rates has no {currency}"
+        for currency in sorted(foreign - set(offers.rates))
+    ]
     if not any(o.price is not None for o in offers.offers):
         notes.append("no prices: the smallest machine that fits is shown. Give --offers FILE")
     return notes

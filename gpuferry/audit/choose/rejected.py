@@ -8,10 +8,10 @@ from gpuferry.audit.choose import eligible
 from gpuferry.audit.choose.decision import FITS, NO, TIGHT, Candidate
 from gpuferry.audit.choose.fleet import Fleet
 from gpuferry.audit.choose.gpus import memory
-from gpuferry.audit.choose.host import host
+from gpuferry.audit.choose.host import Host, host
 from gpuferry.audit.choose.timing import run_seconds
 from gpuferry.audit.estimate.need import estimate, floor_gib, layouts
-from gpuferry.audit.estimate.terms import Layout
+from gpuferry.audit.estimate.terms import Estimate, Layout
 from gpuferry.audit.offers.offer import MONTH_HOURS, Offer
 from gpuferry.audit.read.units import show_duration, show_size
 from gpuferry.audit.read.workload import Workload
@@ -66,38 +66,63 @@ def _way(
     need = estimate(w, layout)
     if need is None:
         return -1, "its need in this layout is not known"
-    share = 15 / 16 if w.flag("needs_ecc") and offer.gpu.ecc_costs else 1
-    status, text = memory(need, offer.visible_bytes * share)
+    status, text = memory(need, visible(w, offer))
     if status == NO:
         return 0, f"{layout.said}: needs {text}" if layout.gpus > 1 else f"needs {text}"
-    wants = host(w, offer.devices, need)
-    for have, want, name, show in (
-        (offer.cpu_cores, wants.cores, "cores", lambda v: f"{v:.0f}"),
-        (offer.memory, wants.memory, "host memory", show_size),
-        (offer.disk, wants.disk, "disk", show_size),
-    ):
-        if have and have < 0.8 * want:
-            return 1, f"{show(have)} {name}, {show(want)} are needed"
+    lacking = _beside(offer, host(w, offer.devices, need))
+    if lacking:
+        return 1, lacking
     timing = run_seconds(w, fleet.speeds, layout)
     seconds = None
     if timing is not None:
         seconds = float(timing.mid[fleet.speeds.index[offer.gpu.name]]) / offer.share
-        deadline = w.number("deadline")
-        if deadline and seconds > deadline:
-            took = show_duration(seconds)
-            return 2, f"takes {took}, the deadline is {show_duration(deadline)}"
-    if w.has("data_residency") and offer.region:
-        place = w.text("data_residency").upper()
-        if place not in offer.region.upper():
-            return 2, f"in {offer.region}, the data has to stay in {place}"
-    if status == TIGHT and chosen.status == FITS:
-        return 3, f"tight: {text}"
-    floor, said = floor_gib(w)
-    if need.basis != "measured" and offer.gpu.vram_gb < floor - 0.5:
-        return 3, f"tight: {said}"
-    if layout.tp > 2 and not offer.gpu.nvlink:
-        return 3, f"tight: tensor parallel over {offer.gpu.interconnect}"
+    refused = _late_or_away(w, offer, seconds)
+    if refused:
+        return 2, refused
+    unsure = _unsure(w, offer, chosen, need, layout)
+    if unsure:
+        return 3, unsure
     if seconds and chosen.seconds and seconds > chosen.seconds[1]:
         slower = seconds / chosen.seconds[1]
         return 4, f"cheaper for an hour, but {slower:.3g} times slower, so a run costs more"
     return 4, "costs more for a month, or has less beside the GPUs"
+
+
+def _beside(offer: Offer, wants: Host) -> str:
+    for have, want, name in (
+        (offer.cpu_cores, wants.cores, "cores"),
+        (offer.memory, wants.memory, "host memory"),
+        (offer.disk, wants.disk, "disk"),
+    ):
+        if have and have < 0.8 * want:
+            shown = [f"{v:.0f}" if name == "cores" else show_size(v) for v in (have, want)]
+            return f"{shown[0]} {name}, {shown[1]} are needed"
+    return ""
+
+
+def _late_or_away(w: Workload, offer: Offer, seconds: float | None) -> str:
+    deadline = w.number("deadline")
+    if deadline and seconds and seconds > deadline:
+        return f"takes {show_duration(seconds)}, the deadline is {show_duration(deadline)}"
+    place = w.text("data_residency").upper()
+    if place and offer.region and place not in offer.region.upper():
+        return f"in {offer.region}, the data has to stay in {place}"
+    return ""
+
+
+def _unsure(w: Workload, offer: Offer, chosen: Candidate, need: Estimate, layout: Layout) -> str:
+    status, text = memory(need, visible(w, offer))
+    if status == TIGHT and chosen.status == FITS:
+        return f"tight: {text}"
+    floor, said = floor_gib(w)
+    if need.basis != "measured" and offer.gpu.vram_gb < floor - 0.5:
+        return f"tight: {said}"
+    if layout.tp > 2 and not offer.gpu.nvlink:
+        return f"tight: tensor parallel over {offer.gpu.interconnect}"
+    return ""
+
+
+def visible(w: Workload, offer: Offer) -> float:
+    """Memory of one GPU of an offer; ECC takes its share where it is wanted."""
+    share = 15 / 16 if w.flag("needs_ecc") and offer.gpu.ecc_costs else 1
+    return offer.visible_bytes * share

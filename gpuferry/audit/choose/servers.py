@@ -45,7 +45,7 @@ class Server:
 
 
 def plan_servers(fleet: Fleet, decisions: list[Decision], fits: Any) -> list[Server]:
-    """First fit, the dearest workload first. `fits(decision)` gives status and hours for all offers."""
+    """First fit, the dearest first. `fits(decision)` gives status and hours on every offer."""
     placed = [d for d in decisions if d.chosen is not None]
     placed.sort(
         key=lambda d: (-(d.chosen.month_cost or 0), -d.chosen.need.mid) if d.chosen else (0, 0)

@@ -15,8 +15,8 @@ from gpuferry.audit.estimate.terms import Layout
 from gpuferry.audit.read.workload import Workload
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-# Share of the ideal speed that several GPUs of one server reach: near 1 over NVLink (ResNet-50 on 1, 2,
-# 4, 8 H100: 2790, 5531, 11057, 22059 images/s, lambdal), less over PCIe (assumed).
+# Share of the ideal speed that several GPUs of one server reach: near 1 over NVLink (ResNet-50 on
+# 1, 2, 4, 8 H100: 2790, 5531, 11057, 22059 images/s, lambdal), less over PCIe (assumed).
 NVLINK, PCIE, PCIE_TP = 0.97, 0.85, 0.6
 
 
@@ -29,6 +29,8 @@ class Timing:
     slow: Array
     how: str
     formula: str
+    # How much quicker one GPU is than one of today, where that is known.
+    speed: Array | None = None
 
 
 class Speeds:
@@ -120,7 +122,7 @@ def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str], scale: Array) -
         share = w.number("gpu_util") / 100
         quick, mid, slow = (1 - share + share * t for t in (quick, mid, slow))
         how += f"; only {share:.0%} of the time is GPU work"
-    return Timing(base * quick, base * mid, base * slow, how, "measured")
+    return Timing(base * quick, base * mid, base * slow, how, "measured", 1 / mid)
 
 
 def _flops(w: Workload) -> tuple[float, str]:

@@ -1,7 +1,7 @@
 """F1 to F5: weights, model states, activations, KV cache, overheads. Pure arithmetic, in bytes.
 
-P parameters, N GPUs, L layers, s tokens, b samples, h hidden size, a heads, d size of a head, k key and
-value heads, f size of the MLP, V vocabulary, B bytes of an element.
+P parameters, N GPUs, L layers, s tokens, b samples, h hidden size, a heads, d size of a head, k key
+and value heads, f size of the MLP, V vocabulary, B bytes of an element.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 GIB = 2**30
 
 # NF4: 4 bits and one fp32 scale for 64 weights; double quantisation leaves 8 + 32/256 bits for 64
-# (QLoRA, arXiv:2305.14314, section 3). int4: group of 128 with a 16-bit scale and a zero point (GPTQ).
+# (QLoRA, arXiv:2305.14314, section 3). int4: groups of 128 with 16-bit scale and zero point (GPTQ).
 BYTES = {
     "fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0,
     "int4": 0.5 + 2.5 / 128, "nf4": 0.5 + 4 / 64, "nf4-dq": 0.5 + (1 + 4 / 256) / 64, "fp4": 0.5625,
 }  # fmt: skip
 QUANTISED = ("int8", "int4", "nf4", "nf4-dq", "fp4")
 
-# State beside weights and gradients, bytes for a parameter: moments in fp32 (Kingma 2015 has two), in
-# 8 bits (Dettmers 2022: 1 byte each), factored (Shazeer 2018: rows and columns only, near nothing).
+# State beside weights and gradients, bytes for a parameter: two moments in fp32 (Kingma 2015), in
+# 8 bits (Dettmers 2022: 1 byte each), factored (Shazeer 2018: rows and columns, near nothing).
 OPTIMIZER_BYTES = {
     "adamw": 8.0, "adamw-8bit": 2.0, "paged-adamw-8bit": 2.0, "adafactor": 0.05, "lion": 4.0,
     "muon": 4.0, "sgd-momentum": 4.0, "sgd": 0.0,
@@ -42,8 +42,8 @@ def quantised_weights(params: float, embeddings: float, precision: str) -> float
 def state_bytes(precision: str, optimizer: str) -> tuple[float, float, float]:
     """F2: bytes for a trained parameter of (weights, gradients, optimizer with master copy).
 
-    fp32: 4 + 4 + state. Mixed: 2 + 2 + (4 + state), ZeRO (arXiv:1910.02054), section 3.1. Pure 16 bit:
-    2 + 2 + state in 16 bits, no master copy.
+    fp32: 4 + 4 + state. Mixed: 2 + 2 + (4 + state), ZeRO (arXiv:1910.02054), section 3.1. Pure
+    16 bit: 2 + 2 + state in 16 bits, no master copy.
     """
     state = OPTIMIZER_BYTES[optimizer]
     if precision in ("fp32", "tf32"):
@@ -58,8 +58,8 @@ def state_bytes(precision: str, optimizer: str) -> tuple[float, float, float]:
 def zero_share(stage: int, gpus: float) -> tuple[float, float, float]:
     """F2: the share of weights, gradients and optimizer that one of N GPUs keeps.
 
-    ZeRO, section 5: stage 1 splits the optimizer, 2 also gradients, 3 also weights. Vector of the paper,
-    P = 7.5e9, N = 64: 120, 31.4, 16.6, 1.9 GB.
+    ZeRO, section 5: stage 1 splits the optimizer, 2 also gradients, 3 also weights. Vector of the
+    paper, P = 7.5e9, N = 64: 120, 31.4, 16.6, 1.9 GB.
     """
     return (
         1 / gpus if stage >= 3 else 1.0,
@@ -83,11 +83,12 @@ def layer_activations(
 ) -> float:  # fmt: skip
     """F3: bytes that one layer keeps for the backward pass, nothing recomputed.
 
-    Korthikanti 2022 (arXiv:2205.05198), section 4.1, term by term, with the shapes of GQA and gated MLPs
-    put in: norms `2 x 2h`; attention input 2h, Q `2ad`, K and V `2 x 2kd`, output `2ad`, its scores
-    `5as` unless they are recomputed; MLP input 2h, then `2f + 2f` (activation and its input), with a gate
-    `8f` (gate, up, activated gate, product); dropout masks 1 byte each. With a = k, d = h/a, f = 4h and
-    dropout: `34 + 5as/h`. `frozen`: weights without gradients do not keep their inputs.
+    Korthikanti 2022 (arXiv:2205.05198), section 4.1, term by term, with the shapes of GQA and gated
+    MLPs put in: norms `2 x 2h`; attention input 2h, Q `2ad`, K and V `2 x 2kd`, output `2ad`, its
+    scores `5as` unless they are recomputed; MLP input 2h, then `2f + 2f` (activation, its input),
+    with a gate `8f` (gate, up, activated gate, product); dropout masks 1 byte each. With a = k,
+    d = h/a, f = 4h and dropout: `34 + 5as/h`. `frozen`: weights without gradients do not keep their
+    inputs.
     """
     norms = 2 * norm_bytes * h
     attention = width * (h * (not frozen) + 2 * a * d + 2 * k * d)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.estimate import language, other
@@ -27,7 +27,7 @@ def layouts(w: Workload, gpus: int) -> tuple[Layout, ...]:
     if w.kind in ("render", "etl"):
         return (Layout(gpus),) if w.flag("splits", default=True) else ()
     if w.kind == "sim":
-        return (Layout(gpus),) if w.flag("splits", default=True) else ()
+        return (Layout(gpus, parts=True),) if w.flag("splits", default=True) else ()
     if not w.training:
         copies = Layout(gpus)
         if w.family != "llm":
@@ -44,23 +44,20 @@ def formula_terms(w: Workload, layout: Layout) -> tuple[Term, ...]:
     return tuple(_formula(w, layout))
 
 
-def _formula(w: Workload, layout: Layout) -> Iterator[Term]:
+def _formula(w: Workload, layout: Layout) -> Iterable[Term]:
     if other.can_two_points(w):
-        yield from other.two_points(w)
-    elif w.kind == "render":
-        if w.has("geometry") or w.has("textures") or w.has("texture_count"):
-            yield from other.rendering(w, layout)
-    elif w.kind == "sim":
-        if w.has("cells"):
-            yield from other.simulation(w, layout)
-    elif w.family == "cnn":
-        if w.has("params", "activations_m"):
-            yield from other.convolution(w, layout)
-    elif w.family == "diffusion":
-        if w.has("params"):
-            yield from other.diffusion(w, layout)
-    elif w.family == "llm" and (w.has("params") or w.has("layers", "hidden")):
-        yield from language.training(w, layout) if w.training else language.serving(w, layout)
+        return other.two_points(w)
+    for is_it, known, terms in (
+        (w.kind == "render", ("geometry", "textures", "texture_count"), other.rendering),
+        (w.kind == "sim", ("cells",), other.simulation),
+        (w.family == "cnn", ("activations_m",), other.convolution),
+        (w.family == "diffusion", ("params",), other.diffusion),
+        (w.family == "llm", ("params",), language.training if w.training else language.serving),
+    ):
+        if is_it:
+            enough = any(w.has(name) for name in known) and (w.family != "cnn" or w.has("params"))
+            return terms(w, layout) if enough else ()
+    return ()
 
 
 def estimate(w: Workload, layout: Layout) -> Estimate | None:
@@ -119,7 +116,8 @@ def _basis(w: Workload) -> str:
 
 def _layout_now(w: Workload, count: int) -> Layout:
     tp, pp = int(w.number("tp", 1)), int(w.number("pp", 1))
-    return Layout(count, tp, pp, int(w.number("zero")) if count > 1 else 0)
+    zero = int(w.number("zero")) if count > 1 else 0
+    return Layout(count, tp, pp, zero, parts=w.kind == "sim" and count > 1)
 
 
 def _scale(w: Workload, layout: Layout, now: Layout) -> float:
@@ -140,7 +138,7 @@ def _spread(w: Workload, peak: float, basis: str, notes: list[str]) -> tuple[flo
 
 
 def floor_gib(w: Workload) -> tuple[float, str]:
-    """Where a kind of work starts: LLM and diffusion 24 GB, classic CNN 12 GB (the project's guide)."""
+    """Where a kind of work starts: LLM and diffusion 24 GB, classic CNN 12 GB."""
     if w.family in ("llm", "diffusion"):
         return 24.0, "LLM and diffusion work starts at 24 GB"
     if w.family == "cnn" and w.training:

@@ -41,6 +41,7 @@ class Layout(NamedTuple):
     pp: int = 1
     zero: int = 0
     changed: str = ""
+    parts: bool = False
 
     @property
     def dp(self) -> int:
@@ -54,7 +55,7 @@ class Layout(NamedTuple):
         if self.zero:
             parts.append(f"ZeRO-{self.zero}{' (FSDP)' if self.zero == 3 else ''} over {self.dp}")
         elif self.dp > 1:
-            parts.append(f"{self.dp} copies")
+            parts.append(f"{self.dp} {'parts' if self.parts else 'copies'}")
         return ", ".join(parts) or "one GPU"
 
 

@@ -38,8 +38,8 @@ class Shape:
 def shape_of(w: Workload) -> Shape:
     """Read the shape; what is missing follows from the rest.
 
-    Where only `params` is known: `P = 12 L h^2` and h / L = 128, the proportions of public models from
-    1 to 70 billion parameters (Kaplan 2020, section 2.1, for the first).
+    Where only `params` is known: `P = 12 L h^2` (Kaplan 2020, section 2.1) and h / L = 128, the
+    proportions of public models from 1 to 70 billion parameters.
     """
     params = w.number("params")
     assumed = not w.has("layers", "hidden")

@@ -59,7 +59,7 @@ def capacity_bytes(raw: float, converted: float, checkpoints: float, images: flo
 def transfer_seconds(
     size: float, link: float, files: float, latency: float = 0.03, parallel: float = 16
 ) -> float:
-    """F12: `bytes / (0.8 link) + files x latency / concurrency`; pack where the second term wins."""
+    """F12: `bytes / (0.8 link) + files x latency / concurrency`; pack if the second wins."""
     return size / (LINK_SHARE * link) + files * latency / parallel
 
 

@@ -77,7 +77,7 @@ def _mib(value: float) -> str:
 
 def _remarks(found: dict[str, Any]) -> list[str]:
     lines = [
-        f"Measured on {found.get('host')} ({found.get('cpus')} CPUs, kernel {found.get('kernel')}): "
+        f"Measured on {found.get('host')}, {found.get('cpus')} CPUs, kernel {found.get('kernel')}: "
         f"{found.get('samples')} samples in {found.get('seconds', 0):.0f} s"
         + (", interrupted" if found.get("interrupted") else "")
         + (", the job ended" if found.get("ended") else "")

@@ -70,9 +70,7 @@ def measure(
             last = _parse(line) or last
             if time.monotonic() - told > _REPORT_SECONDS and last:
                 told = time.monotonic()
-                say(
-                    f"  {last.get('seconds', 0):.0f} of {seconds:g} s, {last.get('samples')} samples"
-                )
+                say(f"  {last.get('seconds', 0):.0f} of {seconds:g} s, {last['samples']} samples")
     except KeyboardInterrupt:
         interrupted = True
         process.terminate()

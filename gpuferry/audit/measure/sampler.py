@@ -1,7 +1,7 @@
 """Runs on the source machine with its own python3 (3.6 or newer), standard library only.
 
-Sent over stdin behind a line `ARGUMENTS = {...}`. Prints one JSON object a sample, each complete, so that
-whatever was read last before an interruption is the result so far. Lowers its own priority first.
+Sent over stdin behind a line `ARGUMENTS = {...}`. Prints one JSON object a sample, each complete,
+so that whatever was read last before an interruption is the result so far. Lowers its priority.
 """
 
 import ctypes

@@ -77,10 +77,7 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     if column.kind == "date":
         return _date(raw), ""
     if column.kind == "bool":
-        word = "true" if raw is True else "false" if raw is False else str(raw).strip().lower()
-        if word not in YES:
-            raise ValueError("is neither yes nor no")
-        return YES[word], ""
+        return _yes(raw), ""
     if isinstance(raw, bool):
         raise ValueError("is a yes or no")
     if isinstance(raw, dt.date | dt.time | dt.timedelta):
@@ -95,11 +92,22 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     if column.kind in ("text", "path", "gpu"):
         return text, ""
     if column.kind == "resolution":
-        match = re.fullmatch(r"(\d{1,6})\s*[xX\u00d7*]\s*(\d{1,6})", text)
-        if not match or "0" in match.groups():
-            raise ValueError("is no resolution")
-        return (int(match.group(1)), int(match.group(2))), ""
+        return _resolution(text), ""
     return _quantity(column, text, unit)
+
+
+def _yes(raw: Any) -> bool:
+    word = str(raw).strip().lower()
+    if word not in YES:
+        raise ValueError("is neither yes nor no")
+    return YES[word]
+
+
+def _resolution(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,6})\s*[xX\u00d7*]\s*(\d{1,6})", text)
+    if not match or 0 in (size := (int(match.group(1)), int(match.group(2)))):
+        raise ValueError("is no resolution")
+    return size
 
 
 def _quantity(column: Column, text: str, unit: str) -> units.Read:

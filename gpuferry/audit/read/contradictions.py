@@ -15,7 +15,7 @@ WEEK_HOURS = 168
 
 def of(w: Workload, where: str) -> list[Problem]:
     """All contradictions of a row."""
-    found = (*_gpu(w), *_model(w), *_training(w), *_data(w), *_time(w), *_kind(w))
+    found = (*_gpu(w), *_points(w), *_model(w), *_training(w), *_data(w), *_time(w), *_kind(w))
     return [Problem(where, *parts) for parts in found]
 
 
@@ -27,7 +27,8 @@ def _gpu(w: Workload) -> Found:
     for column in ("source_gpu", "gpu"):
         if w.has(column):
             match = lookup(w.text(column))
-            if match.gpu is None and (column == "gpu" or not match.foreign):
+            # Several are fine for `gpu` (any of them); a GPU of today may be an old one.
+            if match.foreign and column == "gpu":
                 yield column, w.text(column), match.why, match.accepted
             elif column == "source_gpu":
                 gpu = match.gpu
@@ -36,26 +37,34 @@ def _gpu(w: Workload) -> Found:
         total = " (is it the sum? then it belongs into peak_vram_total)"
         why = f"is more than one {gpu.name} has ({show_size(gpu.visible_bytes)}){total}"
         yield "peak_vram", show_size(peak), why
-    if w.has("peak_vram_total"):
-        total_bytes, count = w.number("peak_vram_total"), w.number("gpus_now")
-        if not count:
-            yield "peak_vram_total", show_size(total_bytes), "needs gpus_now: over how many GPUs?"
-        elif peak and not peak * 0.98 <= total_bytes <= peak * count * 1.02:
-            why = (
-                f"does not go with peak_vram {show_size(peak)} on {count:g} GPUs "
-                f"(at most {show_size(peak * count)})"
-            )
-            yield "peak_vram_total", show_size(total_bytes), why
-    if w.has("batch_small") or w.has("batch_large") or w.has("vram_small") or w.has("vram_large"):
-        needed = ("batch_small", "vram_small", "batch_large", "vram_large")
-        missing = [n for n in needed if not w.has(n)]
-        if missing:
-            yield missing[0], "", f"is missing; F6 needs all of {', '.join(needed)}"
-        elif w.number("batch_large") <= w.number("batch_small"):
-            yield "batch_large", f"{w.number('batch_large'):g}", "is not larger than batch_small"
-        elif w.number("vram_large") <= w.number("vram_small"):
-            why = "is not larger than vram_small (a pool that was reserved in advance?)"
-            yield "vram_large", show_size(w.number("vram_large")), why
+    total_bytes, count = w.number("peak_vram_total"), w.number("gpus_now")
+    if gpu and count and total_bytes > gpu.visible_bytes * count * 1.02:
+        have = show_size(gpu.visible_bytes * count)
+        why = f"is more than {count:g} x {gpu.name} have together ({have})"
+        yield "peak_vram_total", show_size(total_bytes), why
+    if total_bytes and not count:
+        yield "peak_vram_total", show_size(total_bytes), "needs gpus_now: over how many GPUs?"
+    elif total_bytes and peak and not peak * 0.98 <= total_bytes <= peak * count * 1.02:
+        why = f"does not go with peak_vram {show_size(peak)} on {count:g} GPUs"
+        yield (
+            "peak_vram_total",
+            show_size(total_bytes),
+            f"{why} (at most {show_size(peak * count)})",
+        )
+
+
+def _points(w: Workload) -> Found:
+    needed = ("batch_small", "vram_small", "batch_large", "vram_large")
+    missing = [n for n in needed if not w.has(n)]
+    if len(missing) == len(needed):
+        return
+    if missing:
+        yield missing[0], "", f"is missing; F6 needs all of {', '.join(needed)}"
+    elif w.number("batch_large") <= w.number("batch_small"):
+        yield "batch_large", f"{w.number('batch_large'):g}", "is not larger than batch_small"
+    elif w.number("vram_large") <= w.number("vram_small"):
+        why = "is not larger than vram_small (a pool that was reserved in advance?)"
+        yield "vram_large", show_size(w.number("vram_large")), why
 
 
 def _model(w: Workload) -> Found:
@@ -90,7 +99,7 @@ def _training(w: Workload) -> Found:
     if method == "full" and w.text("weights_precision") in ("int8", "int4", "nf4", "nf4-dq", "fp4"):
         why = "cannot be trained with method full; use qlora, or leave it out"
         yield "weights_precision", w.text("weights_precision"), why
-    split = w.number("tp", 1) * w.number("pp", 1) * w.number("dp", 1)
+    split = int(w.number("tp", 1) * w.number("pp", 1) * w.number("dp", 1))
     if w.has("gpus_now") and w.has("dp") and split != w.number("gpus_now"):
         why = f"is not tp x pp x dp = {split:g}"
         yield "gpus_now", f"{w.number('gpus_now'):g}", why
@@ -134,6 +143,6 @@ def _kind(w: Workload) -> Found:
     if family == "llm" and w.kind in ("render", "sim"):
         yield "family", family, f"does not go with kind {w.kind}"
     if w.has("min_compute_capability"):
-        value = w.number("min_compute_capability")
-        if value > 13 or not re.fullmatch(r"\d{1,2}(\.\d)?", f"{value:g}"):
-            yield "min_compute_capability", f"{value:g}", "is none", "such as 7.5, 8.0, 8.9, 9.0"
+        least = f"{w.number('min_compute_capability'):g}"
+        if float(least) > 13 or not re.fullmatch(r"\d{1,2}(\.\d)?", least):
+            yield "min_compute_capability", least, "is none", "such as 7.5, 8.0, 8.9, 9.0"

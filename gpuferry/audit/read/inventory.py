@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from gpuferry.audit.read import contradictions
 from gpuferry.audit.read.cells import Problem, accepted, parse
-from gpuferry.audit.read.columns import ALIASES, COLUMNS, KINDS
+from gpuferry.audit.read.columns import ALIASES, COLUMNS, KINDS, Column
 from gpuferry.audit.read.shape import fill_from_files
 from gpuferry.audit.read.tables import Raw, Table, read_table
 from gpuferry.audit.read.workload import Known, Workload
@@ -98,46 +97,20 @@ def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list
     cells = {**defaults, **raw.cells}
     problems: list[Problem] = []
     values: dict[str, Known] = {}
-    written: Counter[str] = Counter()
-    sides = {k: v for k, v in cells.items() if k.endswith((".basis", ".date"))}
     for name, content in cells.items():
         column_name, unit = ALIASES.get(name, (name, ""))
         column = COLUMNS.get(column_name)
         if column is None or _is_missing(content):
             continue
-        value, basis, date = content, cells.get("basis"), cells.get("date")
-        if isinstance(content, dict):
-            extra = set(content) - {"value", "basis", "date"}
-            if extra or "value" not in content:
-                why = (
-                    "is a mapping without `value`" if not extra else f"has {min(map(str, extra))!r}"
-                )
-                problems.append(Problem(raw.where, name, "", why, "{value, basis, date}"))
-                continue
-            value = content["value"]
-            basis, date = content.get("basis", basis), content.get("date", date)
-        basis, date = sides.get(f"{name}.basis", basis), sides.get(f"{name}.date", date)
-        if isinstance(value, dict | list | tuple | set):
-            problems.append(Problem(raw.where, name, "", "is a list or mapping", accepted(column)))
+        known = _known(raw.where, name, column, unit, content, cells)
+        if isinstance(known, Problem):
+            problems.append(known)
             continue
-        try:
-            read, note = parse(column, value, unit)
-        except ValueError as error:
-            problems.append(Problem(raw.where, name, _shown(value), str(error), accepted(column)))
-            continue
-        written[column_name] += 1
-        if written[column_name] > 1 and values[column_name].value != read:
+        there = values.get(column_name)
+        if there is not None and there.value != known.value:
             why = f"says something else than another column for {column_name}"
-            problems.append(Problem(raw.where, name, _shown(value), why))
-        try:
-            basis = parse(COLUMNS["basis"], basis)[0] if not _is_missing(basis) else "declared"
-            date = parse(COLUMNS["date"], date)[0] if not _is_missing(date) else None
-        except ValueError as error:
-            if name not in ("basis", "date"):  # those report themselves
-                bad = Problem(raw.where, f"{name}.basis/.date", _shown(value), str(error))
-                problems.append(bad)
-            basis, date = "declared", None
-        values[column_name] = Known(read, basis, date, note)
+            problems.append(Problem(raw.where, name, _shown(content), why))
+        values[column_name] = known
     for name in ("id", "kind"):
         if name not in values and not any(p.column == name for p in problems):
             choices = ", ".join(KINDS) if name == "kind" else "a unique name"
@@ -147,6 +120,40 @@ def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list
     workload = Workload(raw.number, values["id"].value, values["kind"].value, values)
     workload.notes = [known.note for known in values.values() if known.note]
     return workload, problems
+
+
+def _known(
+    where: str, name: str, column: Column, unit: str, content: Any, cells: dict[str, Any]
+) -> Known | Problem:
+    """A cell with its basis and date: its own, those of its side columns, or the row's."""
+    value = content
+    basis = cells.get(f"{name}.basis", cells.get("basis"))
+    date = cells.get(f"{name}.date", cells.get("date"))
+    if isinstance(content, dict):
+        extra = set(content) - {"value", "basis", "date"}
+        if extra or "value" not in content:
+            why = f"has {min(map(str, extra))!r}" if extra else "is a mapping without `value`"
+            return Problem(where, name, "", why, "{value, basis, date}")
+        value = content["value"]
+        basis, date = content.get("basis", basis), content.get("date", date)
+    if isinstance(value, dict | list | tuple | set):
+        return Problem(where, name, "", "is a list or mapping", accepted(column))
+    try:
+        read, note = parse(column, value, unit)
+    except ValueError as error:
+        return Problem(where, name, _shown(value), str(error), accepted(column))
+    if column.name in ("basis", "date"):
+        return Known(read)
+    own = isinstance(content, dict) or any(f"{name}.{side}" in cells for side in ("basis", "date"))
+    found: dict[str, Any] = {}
+    for side, said in (("basis", basis), ("date", date)):
+        try:
+            found[side] = None if _is_missing(said) else parse(COLUMNS[side], said)[0]
+        except ValueError as error:
+            if own:  # the row's own two columns report themselves
+                accept = accepted(COLUMNS[side])
+                return Problem(where, f"{name}.{side}", _shown(said), str(error), accept)
+    return Known(read, found.get("basis") or "declared", found.get("date"), note)
 
 
 def _is_missing(content: Any) -> bool:

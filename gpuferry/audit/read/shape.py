@@ -216,8 +216,8 @@ def read_header(path: Path) -> dict[str, dict[str, Any]]:
 def params_of_shape(shape: dict[str, Any]) -> tuple[float, float]:
     """(all, used by one token) parameters of a transformer; 0 where the shape is not complete.
 
-    Attention `h a d + 2 h k d + a d h`, MLP `2 h f` or `3 h f` with a gate, embeddings `V h` once or
-    twice; norms and biases are left out (below 0.1 %). MLA as in the DeepSeek-V2 report, section 2.1.
+    Attention `h a d + 2 h k d + a d h`, MLP `2 h f` or `3 h f` with a gate, embeddings `V h` once
+    or twice; norms and biases are left out (below 0.1 %). MLA: DeepSeek-V2 report, section 2.1.
     """
 
     def get(name: str, default: float = 0.0) -> float:

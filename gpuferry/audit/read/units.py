@@ -151,11 +151,11 @@ def count(text: str) -> Read:
     """
     head, given = split(text)
     scale = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
-    for word, factor in (("million", 1e6), ("billion", 1e9), ("trillion", 1e12)):
-        scale[word] = factor
+    scale |= {"million": 1e6, "billion": 1e9, "trillion": 1e12}
     if given.lower() not in scale:
         raise ValueError(f"{given!r} is no unit of a count")
-    return Read(number(head) * scale[given.lower()])
+    # 8.03 x 10^9 is not a whole number in binary, and counts are.
+    return Read(round(number(head) * scale[given.lower()], 3))
 
 
 def percent(text: str) -> Read:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuferry.audit.choose.decision import WORDS, Decision
 from gpuferry.audit.choose.headroom import first_to_break
+from gpuferry.audit.read.columns import COLUMNS
 from gpuferry.audit.read.units import show_duration, show_size
+from gpuferry.audit.read.workload import Workload
 from gpuferry.audit.report.terminal import money
 
 Section = tuple[str, list[str], list[list[str]]]
@@ -14,7 +18,7 @@ def sections(d: Decision, currency: str) -> list[Section]:
     """(title, columns, rows) of what was read, needed, chosen, rejected, and of every GPU."""
     w, chosen = d.workload, d.chosen
     found: list[Section] = []
-    read = [[name, str(k.value), k.said, k.note] for name, k in w.values.items()]
+    read = [[name, value, said, note] for name, value, said, note in values_read(w)]
     found.append((f"{w.id}: read", ["column", "value", "basis", ""], read))
     need = chosen.need if chosen else d.need
     if need:
@@ -48,6 +52,33 @@ def sections(d: Decision, currency: str) -> list[Section]:
         fits = [[g.name, WORDS[g.status], g.why] for g in d.gpus]
         found.append(("every GPU of the catalogue", ["GPU", "", "why"], fits))
     return found
+
+
+def values_read(w: Workload) -> list[tuple[str, str, str, str]]:
+    """(column, value with its unit, basis and date, how it was understood) of a row."""
+    return [
+        (name, shown(name, known.value), known.said, known.note)
+        for name, known in w.values.items()
+        if name not in ("basis", "date")
+    ]
+
+
+def shown(name: str, value: Any) -> str:
+    """A value with its unit, as it was understood."""
+    kind = COLUMNS[name].kind if name in COLUMNS else "size" if "bytes" in name else "number"
+    if kind == "size":
+        return show_size(value)
+    if kind == "duration":
+        return show_duration(value)
+    if kind == "rate":
+        return f"{value * 8 / 1e9:.4g} Gbit/s"
+    if kind == "resolution":
+        return f"{value[0]} x {value[1]}"
+    if kind == "percent":
+        return f"{value:g} %"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
 
 
 def _chosen(d: Decision, currency: str) -> list[list[str]]:

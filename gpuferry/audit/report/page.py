@@ -12,7 +12,7 @@ from gpuferry.audit.choose.headroom import first_to_break
 from gpuferry.audit.choose.plan import Plan, explain
 from gpuferry.audit.read.units import show_duration, show_size
 from gpuferry.audit.report import charts
-from gpuferry.audit.report.document import verdict
+from gpuferry.audit.report.one import values_read
 from gpuferry.audit.report.terminal import money
 
 # Every workload's table of GPUs has 54 lines: beyond this a page helps nobody.
@@ -48,10 +48,12 @@ def page(plan: Plan, title: str) -> str:
         details=details,
         left_out=len(plan.decisions) - len(details),
         # `</script>` inside a text would end the element.
-        figures={
-            n: Markup(t.replace("</", "<\\/").replace("<!--", "<\\!--")) for n, t in figures.items()
-        },
+        figures={name: Markup(_in_script(text)) for name, text in figures.items()},  # noqa: S704
         plotly=Markup(get_plotlyjs()),  # noqa: S704  (the library itself)
-        verdicts={d.workload.id: verdict(d) for d in details},
         first_to_break=first_to_break,
+        read=values_read,
     )
+
+
+def _in_script(json_text: str) -> str:
+    return json_text.replace("</", "<\\/").replace("<!--", "<\\!--")
