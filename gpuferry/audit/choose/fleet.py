@@ -239,7 +239,9 @@ class Fleet:
     def _order(self, status: Ints, cost: Floats, kept: int) -> Ints:
         usable = np.flatnonzero(status > NO)
         unpriced = np.isnan(cost[usable])
-        keys = (self.size[usable], np.nan_to_num(cost[usable]), unpriced, -status[usable])
+        # Costs within 5 % are as good as equal: then the smaller machine is the better one.
+        steps = np.floor(np.log(np.maximum(np.nan_to_num(cost[usable]), 1e-9)) / math.log(1.05))
+        keys = (cost[usable], self.size[usable], steps, unpriced, -status[usable])
         return usable[np.lexsort(keys)[:kept]]
 
     def _candidate(

@@ -151,7 +151,7 @@ def context(gpus: int, framework: str = "") -> tuple[float, float, float]:
     """
     del framework
     more = (1.0, 1.5, 2.0) if gpus > 1 else (0.0, 0.0, 0.0)
-    return (0.5 + more[0]) * GIB, (0.8 + more[1]) * GIB, (1.5 + more[2]) * GIB
+    return (0.5 + more[0]) * GIB, (1.0 + more[1]) * GIB, (2.0 + more[2]) * GIB
 
 
 def lora_params(

@@ -74,8 +74,11 @@ def _activations(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]:
         term = Term("activations", "F3", low * layers, mid * layers, high * layers, how)
         yield term.divided(layout.tp)
     if shape.vocab:
-        low, mid, high = f.logits(b, s, shape.vocab)
+        # Computed in pieces (8 in torchtune), only one piece's logits exist at a time.
+        pieces = 8 if w.flag("chunked_loss") else 1
+        low, mid, high = (value / pieces for value in f.logits(b, s, shape.vocab))
         how = f"b {b:g} x s {s:g} x V {shape.vocab:g} x 4 to 12 B"
+        how += f" / {pieces} pieces" if pieces > 1 else ""
         yield Term("logits and their gradient", "F3", low, mid, high, how).divided(layout.tp)
 
 

@@ -94,6 +94,9 @@ def diffusion(w: Workload, layout: Layout) -> Iterator[Term]:
         value = 256 * pixels * each
         how = f"3 to 9 tensors of {width} x {height} x 256 x {each:g} B x {b:g}"
         yield Term("VAE decode", "F6", 3 * value, 4.5 * value, 9 * value, how)
+        kept = f.GIB * pixels / MEGAPIXEL
+        how = "blocks of the denoiser that the allocator keeps, 1.5 GiB a megapixel (from FLUX.1)"
+        yield Term("denoiser's blocks", "F5", 0.0, 1.5 * kept, 2.5 * kept, how)
     yield from overhead(terms, layout, w, share=0.25)
 
 

@@ -63,7 +63,10 @@ def base_weights(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]:
         value = f.weights(shape.params, precision)
         how = f"{_b(shape.params)} x {f.BYTES[precision]:g} B"
     share = split * (layout.dp if layout.zero >= 3 else 1)
-    yield exact("weights", "F1", value, how).divided(share)
+    # Beside quantised matrices there are scales, tables, parts left in 16 bits, copies while loading.
+    low, mid, high = (1.0, 1.04, 1.25) if precision in f.QUANTISED else (1.0, 1.0, 1.0)
+    term = Term("weights", "F1", low * value, mid * value, high * value, how)
+    yield term.divided(share)
 
 
 def training_states(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]:
@@ -94,8 +97,9 @@ def training_states(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]
         how += f" x {shares[2]:.4g}" if shares[2] != 1 else ""
         yield Term(f"{label}optimizer", "F2", 0 if paged else value, value, value, how)
     if layout.zero >= 3 and layout.dp > 1:
-        gathered = 2 * shape.largest_layer * 2 / layout.tp
-        how = f"2 layers x {_b(shape.largest_layer)} x 2 B gathered"
+        each = min(2.0, f.BYTES[weights_precision_of(w)]) if lora else 2.0
+        gathered = 2 * shape.largest_layer * each / layout.tp
+        how = f"2 layers x {_b(shape.largest_layer)} x {each:.3g} B gathered"
         yield Term("gathered layers", "F2", gathered / 2, gathered, 2 * gathered, how)
     if lora and weights_precision_of(w) in f.QUANTISED:
         value = shape.largest_layer / 4 * 2

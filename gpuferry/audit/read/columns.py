@@ -93,6 +93,7 @@ def _columns() -> list[Column]:
         c("weights_precision", "choice", "of weights that are only read", WEIGHTS),
         c("kv_precision", "choice", "of the KV cache", ("fp32", "fp16", "bf16", "fp8", "int8")),
         c("optimizer", "choice", "default adamw", OPTIMIZERS),
+        c("chunked_loss", "bool", "the loss is computed in pieces (torchtune, Liger, Unsloth)"),
         c("fused_gradients", "bool", "the optimizer runs inside the backward pass"),
         c("batch", "number", "samples on ONE GPU in one pass (micro-batch)", low=1, high=1e7),
         c("seq", "count", "tokens of one training sample", low=1, high=1e8),
