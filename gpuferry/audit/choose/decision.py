@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuferry.audit.choose.host import Host
+from gpuferry.audit.choose.host import Host, reasons
 from gpuferry.audit.estimate.terms import Estimate, Layout
 from gpuferry.audit.offers.offer import Offer
 from gpuferry.audit.read.workload import Workload
@@ -31,6 +31,11 @@ class Candidate:
     month_cost: float | None
     run_cost: float | None
     reasons: tuple[str, ...] = ()
+    speed: float = 1.0
+
+    def host_how(self, w: Workload) -> dict[str, str]:
+        """The arithmetic of what it needs beside the GPUs."""
+        return reasons(w, self.offer.devices, self.need, self.speed)
 
     @property
     def word(self) -> str:

@@ -12,7 +12,7 @@ from gpuferry.audit.catalogue.load import catalogue
 from gpuferry.audit.choose import eligible
 from gpuferry.audit.choose.decision import FIT, FITS, MOST, NO, TIGHT, Candidate, Decision
 from gpuferry.audit.choose.host import Host, fed_by_host, host
-from gpuferry.audit.choose.timing import Speeds, Timing, run_seconds
+from gpuferry.audit.choose.timing import Speeds, Timing, one_gpu, spread
 from gpuferry.audit.estimate.need import estimate, floor_gib, layouts
 from gpuferry.audit.estimate.terms import Estimate, Layout
 from gpuferry.audit.offers.load import Offers
@@ -63,6 +63,7 @@ class Fleet:
         setup = [self._price(o.setup_fee, o.currency) / (o.term_months or 12) for o in rows]
         self.setup = np.nan_to_num(np.array(setup))
         self.counts = sorted({int(n) for n in self.devices})
+        self.of_count = {n: self.devices == n for n in self.counts}
         self.count_at = np.array([self.counts.index(int(n)) for n in self.devices], dtype=int)
         self.nvlink = self.speeds.nvlink[self.gpu]
         self.slices = self.mig & (self.devices > 1)
@@ -101,7 +102,8 @@ class Fleet:
         options: list[dict[int, Option]] = []
         for rank in (0, 1):
             # The second way to spread a run is looked at where the first does not fit.
-            wanted = np.unique(self.devices[usable & (status < FITS)]).tolist()
+            open_ = usable & (status < FITS)
+            wanted = [n for n, mask in self.of_count.items() if (open_ & mask).any()]
             ways = self._ways(w, rank, wanted, first, base)
             options.append(ways)
             if not ways:
@@ -131,6 +133,7 @@ class Fleet:
         """The layout of this rank for every number of GPUs, with what it needs."""
         ways: dict[int, Option] = {}
         copies: Estimate | None = None
+        alone = one_gpu(w, self.speeds) if counts else None
         for count in counts:
             choice = layouts(w, count)
             if rank >= len(choice):
@@ -145,7 +148,7 @@ class Fleet:
                     need = estimate(w, layout)
                     copies = need if alike else copies
             if need is not None:
-                timing = run_seconds(w, self.speeds, layout)
+                timing = spread(alone, self.speeds, layout) if alone else None
                 ways[count] = Option(layout, need, timing, host(w, count, need))
         return ways
 
@@ -203,6 +206,15 @@ class Fleet:
                 self._alike.setdefault(_machine(one), []).append(one)
         return self._alike[_machine(offer)]
 
+    def take_places(self) -> dict[str, tuple[Any, Any]]:
+        """What was kept for :meth:`places`, handed over."""
+        taken, self._places = self._places, {}
+        return taken
+
+    def give_places(self, places: dict[str, tuple[Any, Any]]) -> None:
+        """Take over what another process has kept."""
+        self._places |= places
+
     def places(self, decision: Decision) -> tuple[Any, Any]:
         """(status, hours of a month) of a decided workload on every offer."""
         return self._places[decision.workload.id]
@@ -240,7 +252,9 @@ class Fleet:
         usable = np.flatnonzero(status > NO)
         unpriced = np.isnan(cost[usable])
         # Costs within 5 % are as good as equal: then the smaller machine is the better one.
-        steps = np.floor(np.log(np.maximum(np.nan_to_num(cost[usable]), 1e-9)) / math.log(1.05))
+        steps = np.floor(
+            np.log(np.maximum(np.where(unpriced, 0.0, cost[usable]), 1e-9)) / math.log(1.05)
+        )
         keys = (cost[usable], self.size[usable], steps, unpriced, -status[usable])
         return usable[np.lexsort(keys)[:kept]]
 
@@ -250,9 +264,11 @@ class Fleet:
         seconds: Floats, hours: Floats, cost: Floats,
     ) -> Candidate:  # fmt: skip
         offer = self.offers[i]
+        speed = 1.0
         layout, need, timing, wants = options[which[i]][offer.devices]
         if timing is not None and timing.speed is not None:
-            wants = host(w, offer.devices, need, float(timing.speed[self.gpu[i]]))
+            speed = float(timing.speed[self.gpu[i]])
+            wants = host(w, offer.devices, need, speed)
         times = tuple(float(t) for t in seconds[:, i])
         known = not math.isnan(times[1])
         money = None if math.isnan(cost[i]) else float(cost[i])
@@ -272,6 +288,7 @@ class Fleet:
             month_hours=float(hours[i]),
             month_cost=money,
             run_cost=run,
+            speed=speed,
         )
 
 

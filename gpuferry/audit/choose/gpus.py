@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuferry.audit.catalogue.gpu import Gpu
 from gpuferry.audit.catalogue.load import catalogue
 from gpuferry.audit.choose import eligible
@@ -24,6 +26,22 @@ def fits(w: Workload) -> list[GpuFit]:
         if (need := estimate(w, layout)) is not None
     ]
     return [_fit(w, gpu, needs) for gpu in catalogue()]
+
+
+def names_that_fit(w: Workload) -> list[str]:
+    """Only the names of GPUs that fit, without their reasons."""
+    shares = [
+        (need.mid / FIT, need.high / MOST)
+        for count in COUNTS
+        if count <= w.number("max_gpus_per_server", 8)
+        for layout in layouts(w, count)
+        if (need := estimate(w, layout)) is not None
+    ]
+    least = min((max(pair) for pair in shares), default=math.inf)
+    return [
+        gpu.name for gpu in catalogue()
+        if visible(w, gpu) >= least and not eligible.refusal(w, gpu)
+    ]  # fmt: skip
 
 
 def visible(w: Workload, gpu: Gpu) -> float:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
-from gpuferry.audit.choose import cluster, gpus, headroom, rejected, remarks
-from gpuferry.audit.choose.decision import FITS, Decision
-from gpuferry.audit.choose.fleet import Fleet
+from gpuferry.audit.choose import cluster, gpus, headroom, parallel, rejected, remarks
+from gpuferry.audit.choose.decision import Decision
+from gpuferry.audit.choose.fleet import KEPT, Fleet
 from gpuferry.audit.choose.servers import Server, plan_servers
 from gpuferry.audit.offers.load import Offers
 from gpuferry.audit.read.workload import Workload
+
+# Above this only the chosen candidate of a workload is described until somebody asks.
+DESCRIBED = 1000
 
 
 @dataclass
@@ -30,17 +34,20 @@ class Plan:
 
 
 def make_plan(workloads: list[Workload], offers: Offers) -> Plan:
-    """Decide about all workloads."""
+    """Decide about all workloads; long tables on all processors."""
     fleet = Fleet(offers)
-    decisions = [_decide(fleet, w) for w in workloads]
+    kept = 1 if len(workloads) > DESCRIBED else KEPT
+    processes = len(os.sched_getaffinity(0)) if len(workloads) > DESCRIBED else 1
+    decisions = parallel.split(lambda w: decide(fleet, w, kept), workloads, fleet, processes)
     servers = plan_servers(fleet, decisions, fleet.places)
     plan = Plan(decisions, servers, offers, fleet)
     plan.notes = _notes(plan)
     return plan
 
 
-def _decide(fleet: Fleet, w: Workload) -> Decision:
-    decision = fleet.decide(w)
+def decide(fleet: Fleet, w: Workload, kept: int) -> Decision:
+    """One workload: the cheapest server that fits, else a cluster, else the reason."""
+    decision = fleet.decide(w, kept)
     if decision.chosen is None and decision.need is not None:
         found = cluster.candidates(fleet, w)
         if found:
@@ -69,7 +76,7 @@ def explain(decision: Decision, fleet: Fleet) -> Decision:
 
 def _why_none(decision: Decision) -> str:
     w = decision.workload
-    fitting = [fit.name for fit in gpus.fits(w) if fit.status == FITS]
+    fitting = gpus.names_that_fit(w)
     assert decision.need is not None
     need = f"it needs {decision.need.said} on one GPU"
     if not fitting:

@@ -52,34 +52,44 @@ class Speeds:
 
 
 def run_seconds(w: Workload, speeds: Speeds, layout: Layout) -> Timing | None:
-    """Time of one run, None when nothing says how much work it is."""
+    """Time of one run in a layout, None when nothing says how much work it is."""
+    base = one_gpu(w, speeds)
+    return None if base is None else spread(base, speeds, layout)
+
+
+def spread(base: Timing, speeds: Speeds, layout: Layout) -> Timing:
+    """The same run over the GPUs of a layout."""
+    if layout.gpus == 1:
+        return base
     scale = layout.gpus * _efficiency(speeds, layout)
+    quick, mid, slow = base.quick / scale, base.mid / scale, base.slow / scale
+    return Timing(quick, mid, slow, base.how, base.formula, base.speed)
+
+
+def one_gpu(w: Workload, speeds: Speeds) -> Timing | None:
+    """Time of one run on one GPU of each kind."""
     now = _time_now(w)
     if now:
-        return _scaled(w, speeds, now, scale)
+        return _scaled(w, speeds, now)
     flops, how = _flops(w)
     if not flops:
         return None
-    precision = states.precision_of(w)
-    peak = speeds.tflops(precision) * 1e12 * scale
+    peak = speeds.tflops(states.precision_of(w)) * 1e12
     given = w.number("mfu") / 100
     mfu = (given, given, given) if given else work.MFU
     quick, mid, slow = (flops / (peak * share) for share in mfu)
     if w.kind == "infer" and w.family == "llm":
         steps = w.number("tokens") / max(1.0, w.number("concurrency", 1))
         weight = f.weights(w.number("active_params") or w.number("params"), "bf16")
-        floor = steps * weight / (speeds.bandwidth * scale)
-        quick, mid, slow = (
-            np.maximum(t, floor * k) for t, k in ((quick, 1), (mid, 1.3), (slow, 2))
-        )
+        floor = steps * weight / speeds.bandwidth
+        limits = ((quick, 1), (mid, 1.3), (slow, 2))
+        quick, mid, slow = (np.maximum(t, floor * k) for t, k in limits)
         how += ", at least one read of the weights for each token of a sequence"
     how += f" at {given:.0%} of the peak" if given else " at 50, 40, 30 % of the peak"
     return Timing(quick, mid, slow, how, "F8")
 
 
 def _efficiency(speeds: Speeds, layout: Layout) -> Array:
-    if layout.gpus == 1:
-        return np.ones(len(speeds.gpus))
     pcie = PCIE_TP if layout.tp > 1 or layout.zero >= 3 else PCIE
     return np.where(speeds.nvlink, NVLINK, pcie)
 
@@ -99,12 +109,12 @@ def _time_now(w: Workload) -> tuple[float, str] | None:
     return None
 
 
-def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str], scale: Array) -> Timing:
+def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
     seconds, said = now
     match = lookup(w.text("source_gpu")) if w.has("source_gpu") else None
-    base = seconds / scale
     if match is None or match.gpu is None:
         how = f"today's time ({said}); source_gpu is unknown, so other GPUs are not told apart"
+        base = np.full(len(speeds.gpus), seconds)
         return Timing(base * 0.5, base, base * 2, how, "measured")
     at = speeds.index[match.gpu.name]
     tflops = speeds.tflops(states.precision_of(w))
@@ -122,7 +132,8 @@ def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str], scale: Array) -
         share = w.number("gpu_util") / 100
         quick, mid, slow = (1 - share + share * t for t in (quick, mid, slow))
         how += f"; only {share:.0%} of the time is GPU work"
-    return Timing(base * quick, base * mid, base * slow, how, "measured", 1 / mid)
+    times = (seconds * quick, seconds * mid, seconds * slow)
+    return Timing(*times, how, "measured", 1 / mid)
 
 
 def _flops(w: Workload) -> tuple[float, str]:

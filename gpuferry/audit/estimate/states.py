@@ -63,7 +63,7 @@ def base_weights(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]:
         value = f.weights(shape.params, precision)
         how = f"{_b(shape.params)} x {f.BYTES[precision]:g} B"
     share = split * (layout.dp if layout.zero >= 3 else 1)
-    # Beside quantised matrices there are scales, tables, parts left in 16 bits, copies while loading.
+    # Beside quantised matrices: scales, tables, parts left in 16 bits, copies while loading.
     low, mid, high = (1.0, 1.04, 1.25) if precision in f.QUANTISED else (1.0, 1.0, 1.0)
     term = Term("weights", "F1", low * value, mid * value, high * value, how)
     yield term.divided(share)

@@ -36,6 +36,14 @@ class Shape:
 
 
 def shape_of(w: Workload) -> Shape:
+    """The shape of a workload, worked out once."""
+    if w.shape is None:
+        w.shape = _shape(w)
+    found: Shape = w.shape
+    return found
+
+
+def _shape(w: Workload) -> Shape:
     """Read the shape; what is missing follows from the rest.
 
     Where only `params` is known: `P = 12 L h^2` (Kaplan 2020, section 2.1) and h / L = 128, the

@@ -33,6 +33,9 @@ class Workload:
     kind: str
     values: dict[str, Known] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    shape: Any = (
+        None  # of a transformer, kept by :func:`gpuferry.audit.estimate.transformer.shape_of`
+    )
     _family: str = ""
 
     def has(self, *names: str) -> bool:

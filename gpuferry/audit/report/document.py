@@ -89,7 +89,7 @@ def _candidate(c: Candidate) -> dict[str, Any]:
     return {
         "offer": _offer(c.offer), "servers": c.servers, "status": c.word,
         "need": _estimate(c.need), "seconds": c.seconds, "month_hours": c.month_hours,
-        "month_cost": c.month_cost, "run_cost": c.run_cost, "host": vars(c.host),
+        "month_cost": c.month_cost, "run_cost": c.run_cost, "host": c.host._asdict(),
         "reasons": list(c.reasons),
     }  # fmt: skip
 

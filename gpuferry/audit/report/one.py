@@ -84,19 +84,19 @@ def shown(name: str, value: Any) -> str:
 def _chosen(d: Decision, currency: str) -> list[list[str]]:
     chosen = d.chosen
     assert chosen is not None
-    wants = chosen.host
+    wants, how = chosen.host, chosen.host_how(d.workload)
     rows = [
         ["machine", f"{chosen.servers} x ({chosen.offer.name})" if chosen.servers > 1
          else chosen.offer.name],
         ["offer", f"{chosen.offer.id} {chosen.offer.price_note}".strip()],
         ["verdict", chosen.word],
         ["layout", chosen.layout.said],
-        ["CPU cores", f"{wants.cores:.0f}: {wants.cores_how}"],
-        ["host memory", f"{show_size(wants.memory)}: {wants.memory_how}"],
-        ["disk", f"{show_size(wants.disk)}: {wants.disk_how}"],
+        ["CPU cores", f"{wants.cores:.0f}: {how['cores']}"],
+        ["host memory", f"{show_size(wants.memory)}: {how['memory']}"],
+        ["disk", f"{show_size(wants.disk)}: {how['disk']}"],
     ]  # fmt: skip
-    if wants.feed:
-        rows.append(["disk speed", f"{show_size(wants.feed)}/s: {wants.feed_how}"])
+    if "feed" in how:
+        rows.append(["disk speed", f"{show_size(wants.feed)}/s: {how['feed']}"])
     if chosen.seconds:
         quick, mid, slow = map(show_duration, chosen.seconds)
         rows.append(["a run", f"{mid} ({quick} to {slow}); {d.time_how}"])
