@@ -117,13 +117,18 @@ def load_offers(path: Path) -> Offers:
             rates = {}
     else:
         table = read_table(path)
-    offers = _offers(table)
+    offers = offers_of(table)
     currencies = [o.currency for o in offers if o.currency]
     common = currency or (max(set(currencies), key=currencies.count) if currencies else "USD")
     return Offers(tuple(offers), common, {str(k): float(v) for k, v in rates.items()}, str(path))
 
 
-def _offers(table: Table) -> list[Offer]:
+def offers_of(table: Table) -> list[Offer]:
+    """The offers of a table.
+
+    Raises:
+        InventoryError: with every mistake of it.
+    """
     problems, offers = list(table.problems), []
     seen: dict[str, str] = {}
     for raw in table.rows:
