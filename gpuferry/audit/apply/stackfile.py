@@ -137,7 +137,7 @@ def _flow(values: dict[str, Any]) -> CommentedMap:
 
 
 def _yaml(text: str) -> YAML:
-    """A round trip that writes lists with the indentation that the file has."""
+    """A round trip that writes with the indentation that the file has."""
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096
@@ -146,5 +146,6 @@ def _yaml(text: str) -> YAML:
         r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)- ", text, re.M
     )
     offset = len(match.group(2)) - len(match.group(1)) if match else 2
-    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
+    inner = re.search(r"^( +)[^\s#-]", text, re.M)
+    yaml.indent(mapping=len(inner.group(1)) if inner else 2, sequence=offset + 2, offset=offset)
     return yaml

@@ -104,10 +104,14 @@ def _faults(gpu: Gpu) -> list[str]:
 def _shared_names(gpus: tuple[Gpu, ...]) -> list[str]:
     from gpuferry.audit.catalogue.match import tokens
 
-    seen: dict[frozenset[str], str] = {}
-    pairs = [(gpu, n) for gpu in gpus for n in {tokens(x) for x in (gpu.name, *gpu.aliases)}]
+    seen: dict[frozenset[str], int] = {}
+    pairs = [
+        (at, name)
+        for at, gpu in enumerate(gpus)
+        for name in {tokens(text) for text in (gpu.name, *gpu.aliases)}
+    ]
     return [
-        f"{gpu.name} and {seen[name]} share a name"
-        for gpu, name in pairs
-        if seen.setdefault(name, gpu.name) != gpu.name
+        f"{gpus[at].name} and {gpus[seen[name]].name} (row {seen[name] + 1}) share a name"
+        for at, name in pairs
+        if seen.setdefault(name, at) != at
     ]

@@ -51,7 +51,7 @@ def layout_of(w: Workload, gpus: int) -> Layout | None:
         zero = int(w.number("zero")) if w.has("zero") else 3 if w.family == "llm" else 0
         changed = "" if w.has("zero") or not zero else "FSDP (ZeRO-3) over all servers"
         return Layout(gpus, tp, pp, zero, changed) if gpus % (tp * pp) == 0 else None
-    if w.kind in ("render", "sim", "etl") and w.flag("splits", default=True):
+    if w.kind in ("render", "sim", "etl") and w.splits:
         return Layout(gpus, parts=w.kind == "sim")
     return None  # serving across servers is slower than a larger GPU
 

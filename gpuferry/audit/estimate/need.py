@@ -25,9 +25,9 @@ def layouts(w: Workload, gpus: int) -> tuple[Layout, ...]:
             return ()
         return (Layout(gpus, tp, pp, zero),)
     if w.kind in ("render", "etl"):
-        return (Layout(gpus),) if w.flag("splits", default=True) else ()
+        return (Layout(gpus),) if w.splits else ()
     if w.kind == "sim":
-        return (Layout(gpus, parts=True),) if w.flag("splits", default=True) else ()
+        return (Layout(gpus, parts=True),) if w.splits else ()
     if not w.training:
         copies = Layout(gpus)
         if w.family != "llm":
@@ -124,7 +124,7 @@ def _scale(w: Workload, layout: Layout, now: Layout) -> float:
     here, there = formula_terms(w, layout), formula_terms(w, now)
     if here and there:
         return sum(t.mid for t in here) / sum(t.mid for t in there)
-    if w.kind == "sim" and w.flag("splits", default=True):
+    if w.kind == "sim" and w.splits:
         return now.gpus / layout.gpus
     return 1.0  # copies: every GPU holds the whole
 

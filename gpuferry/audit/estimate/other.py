@@ -130,7 +130,7 @@ def rendering(w: Workload, layout: Layout) -> Iterator[Term]:
 def simulation(w: Workload, layout: Layout) -> Iterator[Term]:
     """F6: cells times bytes for a cell, divided over GPUs where the case can be cut."""
     cells = w.number("cells")
-    split = layout.gpus if w.flag("splits", default=True) else 1
+    split = layout.gpus if w.splits else 1
     if w.has("bytes_per_cell"):
         each = w.number("bytes_per_cell")
         low, mid, high, basis = each, each, 1.15 * each, w.said("bytes_per_cell")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,44 +49,47 @@ def measure(
         "data": None if data is None else folder,
     }  # fmt: skip
     script = f"ARGUMENTS = {arguments!r}\n" + _SAMPLER.read_text(encoding="utf-8")
-    try:
-        process = subprocess.Popen(
-            command(ssh, ssh_config), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-    except FileNotFoundError as error:
-        raise StepFailed(f"measure: {error.filename} is not installed here.") from None
-    last: dict[str, Any] = {}
-    interrupted = False
-    try:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         try:
+            process = subprocess.Popen(
+                command(ssh, ssh_config), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, text=True,
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise StepFailed(f"measure: {error.filename} is not installed here.") from None
+        with process:
+            say(f"measuring {ssh or 'this machine'} for {seconds:g} s; Ctrl-C keeps what was seen")
+            last, interrupted = _follow(process, script, seconds, say)
+        errors.seek(0)
+        return _result(last, process.returncode, errors.read(), ssh, interrupted=interrupted)
+
+
+def _follow(
+    process: subprocess.Popen[str], script: str, seconds: float, say: Callable[[str], None]
+) -> tuple[dict[str, Any], bool]:
+    """The last complete answer, and whether somebody stopped it."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    last: dict[str, Any] = {}
+    try:
+        with contextlib.suppress(BrokenPipeError):
             process.stdin.write(script)
             process.stdin.close()
-        except BrokenPipeError:
-            pass
-        say(f"measuring {ssh or 'this machine'} for {seconds:g} s; Ctrl-C keeps what was seen")
         told = time.monotonic()
         for line in process.stdout:
             last = _parse(line) or last
-            if time.monotonic() - told > _REPORT_SECONDS and last:
+            if time.monotonic() - told > _REPORT_SECONDS and last.get("samples"):
                 told = time.monotonic()
-                say(f"  {last.get('seconds', 0):.0f} of {seconds:g} s, {last['samples']} samples")
+                say(f"  {last['seconds']:.0f} of {seconds:g} s, {last['samples']} samples")
     except KeyboardInterrupt:
-        interrupted = True
+        # It ends at its next look at the clock; ssh ends at once, and what was read is enough.
         process.terminate()
-        try:
-            out, _ = process.communicate(timeout=10)
-            for line in (out or "").splitlines():
+        with contextlib.suppress(KeyboardInterrupt):
+            for line in process.stdout:
                 last = _parse(line) or last
-        except (subprocess.TimeoutExpired, ValueError):
-            process.kill()
-    finally:
-        if process.poll() is None and not interrupted:
-            process.wait(timeout=60)
-    said = process.stderr.read() if process.stderr and not process.stderr.closed else ""
-    return _result(last, process.returncode, said, ssh, interrupted=interrupted)
+        process.kill()
+        return last, True
+    return last, False
 
 
 def _parse(line: str) -> dict[str, Any] | None:

@@ -116,7 +116,7 @@ def _columns() -> list[Column]:
         c("passes", "number", "render: passes kept in 32-bit RGBA", high=1000),
         c("cells", "count", "sim: cells, particles or atoms of the whole case", low=1),
         c("bytes_per_cell", "size", "sim: memory for one of them, from a small run", low=1),
-        c("splits", "bool", "sim: the case can be cut over GPUs; render: frames can be shared out"),
+        c("splits", "bool", "sim: the case can be cut over GPUs; default: only if it is now"),
     ]
     work = [
         c("tokens", "count", "tokens of one run (training or batch inference)"),

@@ -82,6 +82,11 @@ class Workload:
         return "llm" if self.has("params") or self.has("layers", "hidden") else "other"
 
     @property
+    def splits(self) -> bool:
+        """Whether it can use several GPUs: frames can; a case only if said, or done today."""
+        return self.flag("splits", self.kind != "sim" or self.number("gpus_now", 1) > 1)
+
+    @property
     def training(self) -> bool:
         """Whether it keeps gradients."""
         return self.kind in ("train", "finetune")

@@ -60,7 +60,11 @@ def test_a_spreadsheet_with_a_title_and_percentages(tmp_path: Path) -> None:
         percent="C3",
     )  # fmt: skip
     (w,) = read_inventory(path)
-    assert (w.number("gpu_util"), w.number("peak_vram"), w.number("deadline")) == (80, 22 * GIB, 43200)
+    assert (w.number("gpu_util"), w.number("peak_vram"), w.number("deadline")) == (
+        80,
+        22 * GIB,
+        43200,
+    )
 
 
 def test_formulas_without_a_result_and_merged_cells_are_named(tmp_path: Path) -> None:
