@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,47 +99,47 @@ def page() -> str:
     errors = [abs(c.error) for c in fresh]
     under = [c for c in fresh if c.error < UNDER]
     wrong = [c for c in found if c.called_fit]
-    lines = [
-        "# How good the memory estimates are",
-        "",
-        "Made by `python3 -m tests.bench.audit_accuracy` from `docs/examples/audit/published.yaml`; a test",
-        "compares. Peaks that others measured and published, against the formulas' likely value and range,",
-        "without what the publisher's meter does not count. Nothing here was measured by gpuferry itself.",
-        "",
-        f"**{len(fresh)} figures of {len(models)} public models: median error "
-        f"{statistics.median(errors):.1%} (aim <= {MEDIAN:.0%}), largest {max(errors):.1%}; "
-        f"{len(under)} are under by more than {-UNDER:.0%}.** "
-        f"{len(wrong)} of all {len(found)} would be called fitting on a GPU with just less memory than the "
-        "published peak: the others are tight or refused there.",
-        "",
-        "| model | what | meter | published | estimate | range | error | source |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for c in found:
-        gib = [f"{value / 2**30:.2f}" for value in (c.published, c.mid, c.low, c.high)]
-        error = f"{c.error:+.1%}" + (" tuned" if c.tuned else "")
-        error += " **under**" if c.error < UNDER else ""
-        lines.append(
-            f"| {c.name} | {c.what} | {c.meter} | {gib[0]} | {gib[1]} | {gib[2]} to {gib[3]} | {error} "
-            f"| {c.source} |"
-        )
-    lines += [
-        "",
-        "GiB. `tuned`: a constant was chosen from this figure (what RMSNorm keeps, tensors of the VAE,",
-        "blocks of the denoiser), so it is no evidence and not in the median. Sequence lengths of litgpt's",
-        "table are the longest example of its data set, as it says itself.",
-        "",
-        "Not compared, because no published peak with all settings was found: CNN training, rendering,",
-        "simulation, training with ZeRO-1 and ZeRO-2, 8-bit optimizers, MLA, video models. For CNN and",
-        "simulation the table asks for two measured points or a small case instead.",
-        "",
-        "Sources:",
-        "",
-        *(f"- {name}: {text}" for name, text in load_yaml(FILE)["sources"].items()),
-        "",
-    ]
-    return "\n".join(lines)
+    head = _HEAD.format(
+        fresh=len(fresh), models=len(models), median=statistics.median(errors), aim=MEDIAN,
+        largest=max(errors), under=len(under), least=-UNDER, wrong=len(wrong), all=len(found),
+    )  # fmt: skip
+    sources = [f"- {name}: {text}" for name, text in load_yaml(FILE)["sources"].items()]
+    return "\n".join([head, *map(_line, found), _TAIL, *sources, ""])
 
+
+def _line(c: Comparison) -> str:
+    published, mid, low, high = (f"{v / 2**30:.2f}" for v in (c.published, c.mid, c.low, c.high))
+    error = f"{c.error:+.1%}" + (" tuned" if c.tuned else "")
+    error += " **under**" if c.error < UNDER else ""
+    cells = (c.name, c.what, c.meter, published, mid, f"{low} to {high}", error, c.source)
+    return f"| {' | '.join(cells)} |"
+
+
+_HEAD = """\
+# How good the memory estimates are
+
+Made by `python3 -m tests.bench.audit_accuracy` from `docs/examples/audit/published.yaml`; a test
+compares. Peaks that others measured and published, against the formulas' likely value and range,
+without what the publisher's meter does not count. Nothing here was measured by gpuferry itself.
+
+**{fresh} figures of {models} public models: median error {median:.1%} (aim <= {aim:.0%}), largest \
+{largest:.1%}; {under} are under by more than {least:.0%}.** {wrong} of all {all} would be called \
+fitting on a GPU with just less memory than the published peak: they are tight or refused there.
+
+| model | what | meter | published | estimate | range | error | source |
+|---|---|---|---|---|---|---|---|"""
+
+_TAIL = """
+GiB. `tuned`: a constant was chosen from this figure (what RMSNorm keeps, tensors of the VAE,
+blocks of the denoiser), so it is no evidence and not in the median. Sequence lengths of litgpt's
+table are the longest example of its data set, as it says itself.
+
+Not compared, because no published peak with all settings was found: CNN training, rendering,
+simulation, training with ZeRO-1 and ZeRO-2, 8-bit optimizers, MLA, video models. For CNN and
+simulation the table asks for two measured points or a small case instead.
+
+Sources:
+"""
 
 if __name__ == "__main__":
-    print(page(), end="")
+    sys.stdout.write(page())

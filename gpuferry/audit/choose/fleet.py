@@ -21,6 +21,7 @@ from gpuferry.audit.read.workload import Workload
 
 KEPT = 5
 HUGE = 1e30
+NEAR = 1.05
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -251,11 +252,19 @@ class Fleet:
     def _order(self, status: Ints, cost: Floats, kept: int) -> Ints:
         usable = np.flatnonzero(status > NO)
         unpriced = np.isnan(cost[usable])
-        # Costs within 5 % are as good as equal: then the smaller machine is the better one.
-        steps = np.floor(
-            np.log(np.maximum(np.where(unpriced, 0.0, cost[usable]), 1e-9)) / math.log(1.05)
+        # Costs within 5 % of the least are as good as equal: the smaller machine is the better one.
+        best = status[usable] == status[usable].max(initial=NO)
+        least = np.min(cost[usable], initial=math.inf, where=best & ~unpriced)
+        near = best & (cost[usable] <= NEAR * least)
+        size = self.size[usable]
+        keys = (
+            cost[usable],
+            np.where(near | unpriced, size, 0.0),
+            np.where(near, 0.0, cost[usable]),
+            ~near,
+            unpriced,
+            -status[usable],
         )
-        keys = (cost[usable], self.size[usable], steps, unpriced, -status[usable])
         return usable[np.lexsort(keys)[:kept]]
 
     def _candidate(

@@ -58,7 +58,7 @@ def first_to_break(found: list[Limit]) -> str:
     broken = [limit for limit in found if limit.growth < STEP_PERCENT]
     if not broken:
         first = found[0] if found else None
-        return f"nothing; {first.name} at +{first.growth:.0f} %" if first else ""
+        return f"nothing; first {first.name} at +{first.growth:.0f} %" if first else ""
     first = broken[0]
     return f"{first.name} at +{max(first.growth, 0):.0f} % ({first.said})"
 

@@ -100,7 +100,7 @@ def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list
     for name, content in cells.items():
         column_name, unit = ALIASES.get(name, (name, ""))
         column = COLUMNS.get(column_name)
-        if column is None or _is_missing(content):
+        if column is None or _is_missing(content, column):
             continue
         known = _known(raw.where, name, column, unit, content, cells)
         if isinstance(known, Problem):
@@ -156,8 +156,13 @@ def _known(
     return Known(read, found.get("basis") or "declared", found.get("date"), note)
 
 
-def _is_missing(content: Any) -> bool:
-    return content is None or (isinstance(content, str) and content.strip().lower() in _MISSING)
+def _is_missing(content: Any, column: Column | None = None) -> bool:
+    """An empty cell; in a column of numbers also the words that people leave in it."""
+    if not isinstance(content, str):
+        return content is None
+    word = content.strip().lower()
+    words = {""} if column and column.kind in ("text", "choice", "path", "gpu") else _MISSING
+    return word in words
 
 
 def _shown(value: Any) -> str:

@@ -46,8 +46,10 @@ def test_errors_of_public_tables_are_found(
         ("RTX A4000", "RTX A4000"), ("NVIDIA A40", "A40"), ("NVIDIA H200", "H200 SXM"),
         ("NVIDIA H100 80GB HBM3", "H100 SXM"), ("NVIDIA A100-SXM4-80GB", "A100 SXM 80GB"),
         ("NVIDIA A100 80GB PCIe", "A100 PCIe 80GB"), ("RTX6000Ada", "RTX 6000 Ada"),
-        ("RTXA6000", "RTX A6000"), ("NVIDIA GeForce RTX 4090", "RTX 4090"), ("A16", "A16 (per GPU)"),
-        ("NVIDIA L4 (simulated)", "L4"), ("Instinct MI300X", "MI300X"), ("GB200", "GB200 (per GPU)"),
+        ("RTXA6000", "RTX A6000"), ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("A16", "A16 (per GPU)"),
+        ("NVIDIA L4 (simulated)", "L4"), ("Instinct MI300X", "MI300X"),
+        ("GB200", "GB200 (per GPU)"),
     ],
 )  # fmt: skip
 def test_names_are_found_by_whole_words(text: str, name: str) -> None:

@@ -26,9 +26,8 @@ def fit(name: str, **cells: object) -> gpus.GpuFit:
 
 def test_total_memory_is_never_taken_for_the_memory_of_one_gpu() -> None:
     w = row(**MEASURED, peak_vram="100 GiB", splits="no")
-    assert (
-        decided(w, {"gpu": "A16", "gpus": 8}, {"gpu": "V100 SXM2 32GB", "gpus": 8}).chosen is None
-    )
+    small = ({"gpu": "A16", "gpus": 8}, {"gpu": "V100 SXM2 32GB", "gpus": 8})
+    assert decided(w, *small).chosen is None
     chosen = decided(w, {"gpu": "A16", "gpus": 8}, {"gpu": "H200", "gpus": 1, "price": 9}).chosen
     assert chosen is not None
     assert chosen.offer.gpu.name == "H200 SXM"
@@ -91,7 +90,8 @@ def test_a_mixed_precision_model_is_spread_or_refused_with_the_share_of_each_gpu
 
 def test_the_deadline_decides_about_the_number_of_gpus() -> None:
     cells = {"kind": "render", "basis": "measured", "peak_vram": "9 GiB", "samples": 1000,
-             "seconds_per_frame_now": 100, "source_gpu": "RTX 4090", "runs_per_month": 1}  # fmt: skip
+             "seconds_per_frame_now": 100, "source_gpu": "RTX 4090",
+             "runs_per_month": 1}  # fmt: skip
     many = [{"gpu": "RTX 4090", "gpus": n, "price": 0.5 * n} for n in (1, 2, 4, 8)]
     relaxed = decided(row(**cells, deadline="40h"), *many).chosen
     hurried = decided(row(**cells, deadline="6h"), *many).chosen

@@ -35,7 +35,8 @@ def test_every_term_names_its_formula_and_shows_its_numbers() -> None:
     [
         ({}, {"optimizer": "adamw-8bit"}), ({}, {"method": "lora", "lora_rank": 16}),
         ({"method": "lora"}, {"method": "qlora"}), ({"recompute": "none"}, {"recompute": "full"}),
-        ({"batch": 4}, {"batch": 1}), ({}, {"fused_gradients": "yes"}), ({}, {"offload": "optimizer"}),
+        ({"batch": 4}, {"batch": 1}), ({}, {"fused_gradients": "yes"}),
+        ({}, {"offload": "optimizer"}),
         ({"attention": "eager", "recompute": "none"}, {"recompute": "none"}),
         ({}, {"chunked_loss": "yes"}), ({"precision": "fp32"}, {"precision": "bf16-pure"}),
     ],

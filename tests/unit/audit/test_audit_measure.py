@@ -23,7 +23,7 @@ from gpuferry.errors import ServerUnreachable, SpecError
 from tests.conformance.ssh_server import ADDRESS, SSHServer
 
 QUIET = {"every": 0.2, "say": lambda text: None}
-JOB = "import time\nkeep = bytearray(120 << 20)\nend = time.time() + 60\nwhile time.time() < end: pass"
+JOB = "import time; keep = bytearray(120 << 20)\nwhile time.process_time() < 60: pass"
 
 
 @pytest.fixture
