@@ -156,7 +156,8 @@ def show(table: Path, offers: Path | None, name: str, *, as_json: bool) -> int:
     known = [w for w in workloads if w.id == name]
     if not known:
         near = difflib.get_close_matches(name, [w.id for w in workloads], n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`./ferry audit check` lists none."
+        there = ", ".join(w.id for w in workloads[:12])
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {there}."
         raise SpecError(f"{table}: there is no workload {name!r}; {hint}")
     result = make_plan(known, _offers(offers))
     decision = explain(result.decisions[0], result.fleet)

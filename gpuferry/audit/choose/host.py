@@ -118,6 +118,12 @@ def _disk_parts(w: Workload) -> dict[str, float]:
 
 
 def _disk(w: Workload) -> float:
+    if not w.disk:
+        w.disk = _find_disk(w)
+    return w.disk
+
+
+def _find_disk(w: Workload) -> float:
     parts = _disk_parts(w)
     kept = parts["checkpoints"] + parts["weights"]
     return work.capacity_bytes(parts["data"], parts["converted once more"], kept, IMAGES_BYTES)

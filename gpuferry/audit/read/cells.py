@@ -31,7 +31,8 @@ class Problem:
         where = ", ".join(x for x in (self.row, self.column and f"column {self.column}") if x)
         value = f" {self.value!r}" if self.value else ""
         accepted = f" Accepted: {self.accepted}." if self.accepted else ""
-        return f"{where}:{value} {self.why}.{accepted}"
+        stop = "" if self.why.endswith("?") else "."
+        return f"{where}:{value} {self.why}{stop}{accepted}"
 
 
 def accepted(column: Column) -> str:

@@ -97,12 +97,15 @@ def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list
     cells = {**defaults, **raw.cells}
     problems: list[Problem] = []
     values: dict[str, Known] = {}
+    of_row = _row_sides(cells)
     for name, content in cells.items():
+        if content is None or content == "":
+            continue
         column_name, unit = ALIASES.get(name, (name, ""))
         column = COLUMNS.get(column_name)
         if column is None or _is_missing(content, column):
             continue
-        known = _known(raw.where, name, column, unit, content, cells)
+        known = _known(raw.where, name, column, unit, content, cells, of_row)
         if isinstance(known, Problem):
             problems.append(known)
             continue
@@ -122,38 +125,56 @@ def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list
     return workload, problems
 
 
+Sides = tuple[Any, Any]
+
+
+def _row_sides(cells: dict[str, Any]) -> Sides:
+    """Basis and date of a row; wrong ones report themselves as columns."""
+    found = []
+    for side in ("basis", "date"):
+        said = cells.get(side)
+        try:
+            found.append(None if _is_missing(said) else parse(COLUMNS[side], said)[0])
+        except ValueError:
+            found.append(None)
+    return found[0] or "declared", found[1]
+
+
 def _known(
-    where: str, name: str, column: Column, unit: str, content: Any, cells: dict[str, Any]
-) -> Known | Problem:
+    where: str, name: str, column: Column, unit: str, content: Any, cells: dict[str, Any],
+    of_row: Sides,
+) -> Known | Problem:  # fmt: skip
     """A cell with its basis and date: its own, those of its side columns, or the row's."""
     value = content
-    basis = cells.get(f"{name}.basis", cells.get("basis"))
-    date = cells.get(f"{name}.date", cells.get("date"))
+    own: dict[str, Any] = {}
     if isinstance(content, dict):
         extra = set(content) - {"value", "basis", "date"}
         if extra or "value" not in content:
             why = f"has {min(map(str, extra))!r}" if extra else "is a mapping without `value`"
             return Problem(where, name, "", why, "{value, basis, date}")
         value = content["value"]
-        basis, date = content.get("basis", basis), content.get("date", date)
+        own = {side: content[side] for side in ("basis", "date") if side in content}
     if isinstance(value, dict | list | tuple | set):
         return Problem(where, name, "", "is a list or mapping", accepted(column))
     try:
         read, note = parse(column, value, unit)
     except ValueError as error:
         return Problem(where, name, _shown(value), str(error), accepted(column))
-    if column.name in ("basis", "date"):
-        return Known(read)
-    own = isinstance(content, dict) or any(f"{name}.{side}" in cells for side in ("basis", "date"))
-    found: dict[str, Any] = {}
-    for side, said in (("basis", basis), ("date", date)):
+    for side in ("basis", "date"):
+        if side not in own and f"{name}.{side}" in cells:
+            own[side] = cells[f"{name}.{side}"]
+    basis, date = of_row
+    for side, said in own.items():
         try:
-            found[side] = None if _is_missing(said) else parse(COLUMNS[side], said)[0]
+            found = None if _is_missing(said) else parse(COLUMNS[side], said)[0]
         except ValueError as error:
-            if own:  # the row's own two columns report themselves
-                accept = accepted(COLUMNS[side])
-                return Problem(where, f"{name}.{side}", _shown(said), str(error), accept)
-    return Known(read, found.get("basis") or "declared", found.get("date"), note)
+            accept = accepted(COLUMNS[side])
+            return Problem(where, f"{name}.{side}", _shown(said), str(error), accept)
+        if side == "basis":
+            basis = found or basis
+        else:
+            date = found or date
+    return Known(read, basis, date, note)
 
 
 def _is_missing(content: Any, column: Column | None = None) -> bool:
