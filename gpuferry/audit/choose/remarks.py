@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuferry.audit.choose.decision import TIGHT, Candidate, Decision
+from gpuferry.audit.estimate import work
 from gpuferry.audit.estimate.need import floor_gib
-from gpuferry.audit.read.units import show_size
+from gpuferry.audit.read.units import show_duration, show_size
 from gpuferry.audit.read.workload import Workload
 
 # Who may be away for less than this needs a spare: a rented server takes longer to be replaced.
@@ -24,6 +25,7 @@ def of(decision: Decision) -> list[str]:
         *_time(w, chosen),
         *_host(chosen),
         *_place(w, chosen),
+        *_transfer(w),
         *_price(w, chosen),
         *_growth(w, decision),
     ]
@@ -68,6 +70,19 @@ def _place(w: Workload, chosen: Candidate) -> Iterator[str]:
         yield "its licence is tied to the machine: have it moved before the cutover"
     if w.has("tolerable_downtime") and w.number("tolerable_downtime") < SPARE_SECONDS:
         yield "may be away for minutes only: one server is not enough, plan a spare"
+
+
+def _transfer(w: Workload) -> Iterator[str]:
+    """F12: how long the data takes, and whether its files should be packed."""
+    if not w.has("source_link"):
+        return
+    size, files = w.number("dataset"), w.number("n_files")
+    link = w.number("source_link")
+    plain, packed = (work.transfer_seconds(size, link, n) for n in (files, 0))
+    text = f"F12: moving {show_size(size)} takes {show_duration(packed)}"
+    if plain > 2 * packed:
+        text += f" packed, {show_duration(plain)} as {files:,.0f} files"
+    yield text
 
 
 def _price(w: Workload, chosen: Candidate) -> Iterator[str]:

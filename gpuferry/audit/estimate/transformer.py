@@ -53,6 +53,7 @@ def _shape(w: Workload) -> Shape:
     assumed = not w.has("layers", "hidden")
     hidden = w.number("hidden") or round((128 * params / 12) ** (1 / 3) / 128) * 128.0 or 128.0
     layers = w.number("layers") or max(1.0, round(params / (12 * hidden**2)))
+    layers += w.number("decoder_layers")
     heads = w.number("heads") or max(1.0, hidden / 128)
     kv = w.number("kv_heads") or heads
     gated = w.flag("gated_mlp", kv < heads or assumed)

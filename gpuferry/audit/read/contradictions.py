@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuferry.audit.catalogue.match import lookup
+from gpuferry.audit.estimate.work import CEILING
 from gpuferry.audit.read.cells import Problem
 from gpuferry.audit.read.units import show_duration, show_size
 from gpuferry.audit.read.workload import Workload
@@ -110,6 +111,10 @@ def _training(w: Workload) -> Found:
 
 
 def _data(w: Workload) -> Found:
+    most = max(CEILING.values()) * 100
+    if w.number("mfu") > most:
+        why = f"is more than a matrix product reaches on any GPU ({most:.0f} %)"
+        yield "mfu", f"{w.number('mfu'):g} %", why
     if w.has("dataset", "n_files", "avg_file") and w.number("n_files"):
         product = w.number("n_files") * w.number("avg_file")
         ratio = product / max(w.number("dataset"), 1)

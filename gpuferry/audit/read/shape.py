@@ -13,12 +13,26 @@ from gpuferry.audit.read.workload import Known, Workload
 
 # Names of the same thing in the configurations of public model families.
 _KEYS: dict[str, tuple[str, ...]] = {
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"),
+    "decoder_layers": ("num_decoder_layers", "decoder_layers"),
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
-    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "heads": (
+        "num_attention_heads",
+        "n_head",
+        "n_heads",
+        "num_heads",
+        "encoder_attention_heads",
+    ),
     "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_kv_heads"),
     "head_dim": ("head_dim", "d_kv"),
-    "intermediate": ("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size"),
+    "intermediate": (
+        "intermediate_size",
+        "n_inner",
+        "ffn_dim",
+        "d_ff",
+        "ffn_hidden_size",
+        "encoder_ffn_dim",
+    ),
     "vocab": ("vocab_size", "padded_vocab_size"),
     "experts": ("num_local_experts", "n_routed_experts", "num_experts"),
     "experts_active": ("num_experts_per_tok", "moe_topk"),
@@ -34,8 +48,13 @@ _KEYS: dict[str, tuple[str, ...]] = {
 _GATED = ("silu", "swish", "swiglu", "geglu", "gelu_pytorch_tanh_gated", "gated-gelu")
 _UNGATED_TYPES = (
     "gpt2", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "falcon", "phi", "bert", "roberta",
-    "gpt_bigcode", "starcoder2", "mpt", "t5", "codegen", "stablelm_alpha",
+    "gpt_bigcode", "starcoder2", "mpt", "t5", "mt5", "bart", "mbart", "whisper", "codegen",
+    "stablelm_alpha",
 )  # fmt: skip
+_TIED_TYPES = (
+    "gpt2", "gemma", "gemma2", "gemma3", "gemma3_text", "bloom", "opt", "t5", "bert", "falcon",
+)  # fmt: skip
+_ENCODER_DECODER = ("t5", "mt5", "longt5", "bart", "mbart", "pegasus", "marian", "whisper")
 _GATED_TYPES = ("gemma", "gemma2", "gemma3", "gemma3_text")
 DTYPES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1,
@@ -86,32 +105,49 @@ def shape_of_config(path: Path) -> dict[str, Any]:
         OSError: the file cannot be read.
         ValueError: it is no configuration of a transformer.
     """
+    config = _read_config(path)
+    found = {}
+    for column, keys in _KEYS.items():
+        values = [v for k in keys if _is_size(v := config.get(k))]
+        if values:
+            found[column] = values[0]
+    if "layers" not in found or "hidden" not in found:
+        raise ValueError("names no layers and hidden size; it is not a transformer's config.json")
+    kind = str(config.get("model_type", "")).lower()
+    _family(config, kind, found)
+    _attention(config, kind, found)
+    _mlp(config, kind, found)
+    return found
+
+
+def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError("is no JSON") from None
     if not isinstance(config, dict):
         raise ValueError("is no JSON object")
+    # Models for several kinds of input keep the language part's shape one level deeper.
     inner = config.get("text_config") or config.get("llm_config")
-    if isinstance(inner, dict):
-        config = {**config, **inner}
-    found: dict[str, Any] = {}
-    for column, keys in _KEYS.items():
-        for key in keys:
-            value = config.get(key)
-            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-                found[column] = value
-                break
-    if "layers" not in found or "hidden" not in found:
-        raise ValueError("names no layers and hidden size; it is not a transformer's config.json")
-    kind = str(config.get("model_type", "")).lower()
-    _attention(config, kind, found)
-    _mlp(config, kind, found)
+    return {**config, **inner} if isinstance(inner, dict) else config
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _family(config: dict[str, Any], kind: str, found: dict[str, Any]) -> None:
+    """What a family has without its configuration naming it."""
+    if kind in _ENCODER_DECODER:
+        found.setdefault("decoder_layers", found["layers"])
+    elif not config.get("is_encoder_decoder"):
+        found.pop("decoder_layers", None)
+    if kind.startswith("llama4"):
+        found["experts_shared"] = 1
     if config.get("tie_word_embeddings") is not None:
         found["tied_embeddings"] = bool(config["tie_word_embeddings"])
-    elif kind in ("gpt2", "gemma", "gemma2", "gemma3", "bloom", "opt", "t5", "bert", "falcon"):
-        found["tied_embeddings"] = True  # the defaults of these families
-    return found
+    elif kind in _TIED_TYPES:
+        found["tied_embeddings"] = True
 
 
 def _attention(config: dict[str, Any], kind: str, found: dict[str, Any]) -> None:
@@ -141,7 +177,7 @@ def _attention(config: dict[str, Any], kind: str, found: dict[str, Any]) -> None
 def _mlp(config: dict[str, Any], kind: str, found: dict[str, Any]) -> None:
     act = str(config.get("hidden_act") or config.get("hidden_activation") or "").lower()
     if kind in _UNGATED_TYPES:
-        found["gated_mlp"] = False
+        found["gated_mlp"] = str(config.get("feed_forward_proj", "")).startswith("gated")
     else:
         found["gated_mlp"] = act in _GATED or kind in _GATED_TYPES
     if "intermediate" not in found:
@@ -247,5 +283,8 @@ def params_of_shape(shape: dict[str, Any]) -> tuple[float, float]:
         shared = get("experts_shared")
         total += (layers - dense) * (one * (experts + shared) + h * experts)
         active += (layers - dense) * (one * (get("experts_active", 2) + shared) + h * experts)
+    # A decoder behind an encoder has a second attention, to what the encoder made.
+    behind = get("decoder_layers") * (2 * attention + mlp_dense)
+    total, active = total + behind, active + behind
     embeddings = get("vocab") * h * (1 if shape.get("tied_embeddings") else 2)
     return total + embeddings, active + embeddings

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from gpuferry.audit.choose.decision import Decision
 from gpuferry.audit.choose.headroom import first_to_break
 from gpuferry.audit.choose.plan import Plan, explain
 from gpuferry.audit.read.units import show_duration, show_size
@@ -52,6 +53,19 @@ def page(plan: Plan, title: str) -> str:
         plotly=Markup(get_plotlyjs()),  # noqa: S704  (the library itself)
         first_to_break=first_to_break,
         read=values_read,
+        cheapest=_has_cheaper,
+    )
+
+
+def _has_cheaper(decision: Decision) -> bool:
+    """Whether another candidate of the same standing costs a little less."""
+    chosen = decision.chosen
+    if chosen is None or chosen.month_cost is None:
+        return False
+    others = (decision.plotted or decision).others
+    return any(
+        o.status == chosen.status and o.month_cost is not None and o.month_cost < chosen.month_cost
+        for o in others
     )
 
 
