@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from gpuferry.audit.catalogue.gpu import Gpu
 from gpuferry.audit.catalogue.load import catalogue
@@ -42,6 +43,18 @@ def names_that_fit(w: Workload) -> list[str]:
         gpu.name for gpu in catalogue()
         if visible(w, gpu) >= least and not eligible.refusal(w, gpu)
     ]  # fmt: skip
+
+
+def why_none(w: Workload) -> str:
+    """Why no GPU fits at all: the commonest refusals, and the one that comes nearest."""
+    refused = Counter(why for gpu in catalogue() if (why := eligible.refusal(w, gpu)))
+    parts = [f"{count} are refused ({why})" for why, count in refused.most_common(3)]
+    left = [gpu for gpu in catalogue() if not eligible.refusal(w, gpu)]
+    if left:
+        largest = max(left, key=lambda gpu: visible(w, gpu))
+        fit = next(f for f in fits(w) if f.name == largest.name)
+        parts.append(f"the largest of {len(left)} others is {largest.name}: {fit.why}")
+    return "; ".join(parts)
 
 
 def visible(w: Workload, gpu: Gpu) -> float:

@@ -80,7 +80,7 @@ def _why_none(decision: Decision) -> str:
     assert decision.need is not None
     need = f"it needs {decision.need.said} on one GPU"
     if not fitting:
-        return f"{need}; no GPU of the catalogue fits, with 1 to 8 in a server"
+        return f"{need}; no GPU of the catalogue fits, 1 to 8 in a server: {gpus.why_none(w)}"
     deadline = w.number("deadline")
     late = " within its deadline" if deadline else ""
     names = ", ".join(fitting[:4]) + (", ..." if len(fitting) > 4 else "")

@@ -66,8 +66,8 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     A measured peak overrules the formula. For another number of GPUs the formula's ratio scales it.
     """
     terms = formula_terms(w, layout)
-    formula = Estimate(layout, terms, _basis(w)) if terms else None
-    notes: list[str] = []
+    notes = _assumed(w)
+    formula = Estimate(layout, terms, _basis(w), tuple(notes)) if terms else None
     peak, count = w.number("peak_vram"), int(w.number("gpus_now", 1))
     known = w.values.get("peak_vram")
     if not peak and w.has("peak_vram_total"):
@@ -80,11 +80,12 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
         note = (
             f"{framework} reserves memory in advance: {show_size(peak)} is its setting, not a need"
         )
-        return Estimate(layout, terms, notes=(note,))
+        return Estimate(layout, terms, notes=(*notes, note))
     if known.basis != "measured" and formula:
         if not 0.67 < peak / formula.mid < 1.5:
             notes.append(f"{known.said}: {show_size(peak)}; the formula says {formula.said}")
         return Estimate(layout, terms, notes=tuple(notes), cross_check=peak)
+    notes = [note for note in notes if note not in _assumed(w)]  # a measured peak needs no shape
     now = _layout_now(w, count)
     scale = 1.0
     if layout.gpus != count or layout != now:
@@ -103,6 +104,15 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     basis = "measured" if known.basis == "measured" else "declared"
     cross = formula.mid if formula else 0.0
     return Estimate(layout, (term,), basis, tuple(notes), cross)
+
+
+def _assumed(w: Workload) -> list[str]:
+    """That a range is wide because the shape of the model is not known."""
+    if w.family == "llm" and not w.has("layers", "hidden") and not other.can_two_points(w):
+        return [
+            "the model's shape is assumed from its parameters: give config for a narrower range"
+        ]
+    return []
 
 
 def _basis(w: Workload) -> str:

@@ -292,7 +292,6 @@ def main():
     """Sample until the time is over, the job has ended, or somebody stops it."""
     lower_priority()
     pid, every = ARGUMENTS.get("pid"), float(ARGUMENTS.get("every", 5))
-    end = time.monotonic() + float(ARGUMENTS.get("seconds", 60))
     if pid and not os.path.exists("/proc/%d" % pid):
         print(json.dumps({"error": "there is no process %d" % pid}), flush=True)
         return 2
@@ -307,6 +306,7 @@ def main():
     }  # fmt: skip
     series, ram, gpus = {}, [], [{"util": [], "memory": []} for _ in nvml.handles]
     started, number = time.monotonic(), 0
+    end = started + float(ARGUMENTS.get("seconds", 60))
     while True:
         rates, memory, pids = counters.rates()
         ram.append(memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -24,7 +25,7 @@ _COLUMNS = {
         Column("id", "text", "unique name"),
         Column("provider", "text", "who rents it out"),
         Column("gpu", "gpu", "GPU by its name in the catalogue"),
-        Column("gpus", "number", "GPUs of the machine", low=1, high=16),
+        Column("gpus", "number", "GPUs of the machine", low=1, high=16, whole=True),
         Column("mig", "text", "MIG slice, such as 3g.40gb"),
         Column("cpu_cores", "number", "cores", low=1, high=4096),
         Column("memory", "size", "host memory", low=1),
@@ -39,7 +40,7 @@ _COLUMNS = {
         Column("kind", "choice", "of offer", _KINDS),
         Column("region", "text", "where it is"),
         Column("source", "text", "where the price was read"),
-        Column("max_servers", "number", "servers of it that can be had", low=1, high=4096),
+        Column("max_servers", "number", "that can be had", low=1, high=4096, whole=True),
     )
 }
 _TERM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(months?|years?|mo)\s*")
@@ -119,7 +120,7 @@ def load_offers(path: Path) -> Offers:
         table = read_table(path)
     offers = offers_of(table)
     currencies = [o.currency for o in offers if o.currency]
-    common = currency or (max(set(currencies), key=currencies.count) if currencies else "USD")
+    common = currency or (Counter(currencies).most_common(1)[0][0] if currencies else "USD")
     return Offers(tuple(offers), common, {str(k): float(v) for k, v in rates.items()}, str(path))
 
 

@@ -125,6 +125,8 @@ def _quantity(column: Column, text: str, unit: str) -> units.Read:
         read = units.percent(text)
     else:
         read = units.Read(units.number(text))
+    if column.whole and read.value != int(read.value):
+        raise ValueError("is no whole number")
     if read.value < column.low:
         raise ValueError("is negative" if read.value < 0 else "is too small")
     if read.value > column.high:

@@ -21,6 +21,13 @@ OPTIMIZERS = (
 )  # fmt: skip
 
 
+_WHOLE = {
+    "gpus_now", "batch_small", "batch_large", "layers", "heads", "kv_heads", "head_dim", "experts",
+    "full_attention_every", "kv_lora_rank", "rope_dim", "lora_rank", "batch", "zero", "tp", "pp",
+    "dp", "concurrency", "max_gpus_per_server",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Column:
     """One column. `low` and `high` are inclusive, in the base unit (bytes, seconds, bytes/s)."""
@@ -32,6 +39,7 @@ class Column:
     low: float = 0
     high: float = 1e30
     group: str = ""
+    whole: bool = False
 
 
 def _columns() -> list[Column]:
@@ -161,7 +169,7 @@ def _columns() -> list[Column]:
         "data": data, "limits": limits,
     }  # fmt: skip
     return [
-        Column(x.name, x.kind, x.help, x.choices, x.low, x.high, group)
+        Column(x.name, x.kind, x.help, x.choices, x.low, x.high, group, x.name in _WHOLE)
         for group, columns in groups.items()
         for x in columns
     ]

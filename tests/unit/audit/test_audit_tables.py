@@ -116,6 +116,8 @@ WRONG = [
     ({"gpus_now": 0}, "is too small"),
     ({"gpus_now": float("nan")}, "is not finite"),
     ({"batch": "many"}, "is no number"),
+    ({"tp": 1.5}, "is no whole number"),
+    ({"mfu": 88}, "more than a matrix product reaches"),
     ({"deadline": "4"}, "has no unit"),
     ({"date": "31.12.2025"}, "is no date. Accepted: a date such as"),
     ({"date": "2999-01-01"}, "lies in the future"),
