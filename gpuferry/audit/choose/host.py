@@ -28,7 +28,7 @@ def host(w: Workload, gpus: int, need: Estimate | None, speed: float = 1.0) -> H
     """Requirements of one server with so many GPUs, each `speed` times as quick as today's."""
     quick = max(speed, 1.0)
     each = w.number("bytes_per_sample") or w.number("avg_file")
-    feed = work.feed_bytes_s(gpus, _rate(w, quick), each)
+    feed = work.feed_bytes_s(gpus, _rate(w, quick), each) if each else 0.0
     return Host(_cores(w, gpus, quick), _memory(w, gpus, need), _disk(w), feed)
 
 
@@ -89,7 +89,8 @@ def _memory(w: Workload, gpus: int, need: Estimate | None) -> float:
         value = w.number("peak_ram") / w.number("gpus_now", 1) * gpus * 1.15
     else:
         value = need.mid * gpus if need else 0.0
-    return max(value + SYSTEM_BYTES, _offloaded(w, gpus))
+    value += SYSTEM_BYTES
+    return max(value, _offloaded(w, gpus)) if w.has("offload") else value
 
 
 def _memory_how(w: Workload, gpus: int, need: Estimate | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from gpuferry.audit.read.units import show_size
@@ -26,6 +27,9 @@ class Term(NamedTuple):
             return self
         how = f"({self.how}) / {by:g}"
         return self._replace(low=self.low / by, mid=self.mid / by, high=self.high / by, how=how)
+
+
+_LOW, _MID, _HIGH = (attrgetter(name) for name in ("low", "mid", "high"))
 
 
 def exact(name: str, formula: str, value: float, how: str, basis: str = "formula") -> Term:
@@ -72,17 +76,17 @@ class Estimate:
     @cached_property
     def low(self) -> float:
         """Lower end of the range."""
-        return sum(term.low for term in self.terms)
+        return float(sum(map(_LOW, self.terms)))
 
     @cached_property
     def mid(self) -> float:
         """The most likely value."""
-        return sum(term.mid for term in self.terms)
+        return float(sum(map(_MID, self.terms)))
 
     @cached_property
     def high(self) -> float:
         """Upper end of the range."""
-        return sum(term.high for term in self.terms)
+        return float(sum(map(_HIGH, self.terms)))
 
     @property
     def said(self) -> str:
