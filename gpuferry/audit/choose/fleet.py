@@ -12,6 +12,7 @@ from gpuferry.audit.catalogue.load import catalogue
 from gpuferry.audit.choose import eligible
 from gpuferry.audit.choose.decision import FIT, FITS, MOST, NO, TIGHT, Candidate, Decision
 from gpuferry.audit.choose.host import Host, fed_by_host, host
+from gpuferry.audit.choose.place import inside
 from gpuferry.audit.choose.timing import Speeds, Timing, one_gpu, spread
 from gpuferry.audit.estimate.need import estimate, floor_gib, layouts
 from gpuferry.audit.estimate.terms import Estimate, Layout
@@ -224,14 +225,11 @@ class Fleet:
         if not w.flag("restartable"):
             status = np.where(self.spot, NO, status)
         if w.has("data_residency"):
-            place = w.text("data_residency").upper()
+            place = w.text("data_residency")
             stated = self.regions != ""
-            inside = np.array(
-                [r.upper().startswith(place) or place in r.upper() for r in self.regions]
-            )
-            status = np.where(
-                stated & ~inside, NO, np.where(stated, status, np.minimum(status, TIGHT))
-            )
+            there = np.array([inside(place, region) for region in self.regions])
+            unsure = np.where(stated, status, np.minimum(status, TIGHT))
+            status = np.where(stated & ~there, NO, unsure)
         return status
 
     def _hours(self, w: Workload, seconds: Floats) -> Floats:

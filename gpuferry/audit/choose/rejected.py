@@ -9,6 +9,7 @@ from gpuferry.audit.choose.decision import FITS, NO, TIGHT, Candidate
 from gpuferry.audit.choose.fleet import Fleet
 from gpuferry.audit.choose.gpus import memory
 from gpuferry.audit.choose.host import Host, host
+from gpuferry.audit.choose.place import inside
 from gpuferry.audit.choose.timing import run_seconds
 from gpuferry.audit.estimate.need import estimate, floor_gib, layouts
 from gpuferry.audit.estimate.terms import Estimate, Layout
@@ -104,8 +105,8 @@ def _late_or_away(w: Workload, offer: Offer, seconds: float | None) -> str:
     deadline = w.number("deadline")
     if deadline and seconds and seconds > deadline:
         return f"takes {show_duration(seconds)}, the deadline is {show_duration(deadline)}"
-    place = w.text("data_residency").upper()
-    if place and offer.region and place not in offer.region.upper():
+    place = w.text("data_residency")
+    if place and offer.region and not inside(place, offer.region):
         return f"in {offer.region}, the data has to stay in {place}"
     return ""
 

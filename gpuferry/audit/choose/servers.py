@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gpuferry.audit.choose.decision import FITS, Decision
+from gpuferry.audit.choose.decision import FITS, Candidate, Decision
 from gpuferry.audit.choose.fleet import Fleet
 from gpuferry.audit.offers.offer import MONTH_HOURS, Offer
 
@@ -44,48 +45,73 @@ class Server:
         self.disk += wants.disk
 
 
-def plan_servers(fleet: Fleet, decisions: list[Decision], fits: Any) -> list[Server]:
-    """First fit, the dearest first. `fits(decision)` gives status and hours on every offer."""
-    placed = [d for d in decisions if d.chosen is not None]
-    placed.sort(
-        key=lambda d: (-(d.chosen.month_cost or 0), -d.chosen.need.mid) if d.chosen else (0, 0)
-    )
-    index = {offer.id: i for i, offer in enumerate(fleet.offers)}
+Places = Callable[[Decision], tuple[Any, Any]]
+
+
+def plan_servers(fleet: Fleet, decisions: list[Decision], places: Places) -> list[Server]:
+    """First fit, the dearest first. `places(decision)` gives status and hours on every offer."""
+    shared = _Shared(fleet, len(decisions))
     servers: list[Server] = []
-    taken = np.zeros(len(placed), dtype=int)
-    left = np.zeros(len(placed))
-    for decision in placed:
+    for decision in sorted(decisions, key=_dearest_first):
         chosen = decision.chosen
-        assert chosen is not None
+        if chosen is None:
+            continue
         hours = chosen.month_hours / chosen.servers
-        at = index[chosen.offer.id]
         alone = chosen.servers > 1 or hours > BUSY * MONTH_HOURS
-        host = None
-        if not alone and servers:
-            status, needed = fits(decision)
-            open_ = taken[: len(servers)]
-            room = (status[open_] >= max(FITS, 0)) & (needed[open_] <= left[: len(servers)])
-            room &= needed[open_] > 0
-            # Sharing must not cost more: an hour here may be dearer than on the own choice.
-            extra = np.where(fleet.hourly[open_], fleet.price[open_] * needed[open_], 0.0)
-            own = math.inf if chosen.month_cost is None else chosen.month_cost
-            room &= ~(extra > own * PREMIUM)
-            spots = np.flatnonzero(room)
-            if len(spots):
-                host = int(spots[0])
-                hours = float(needed[open_][host])
-        if host is None:
+        if alone or not shared.take(decision, chosen, *places(decision)):
             server = Server("", chosen.offer, chosen.servers)
+            server.add(decision, hours)
             servers.append(server)
-            host = len(servers) - 1
-            taken[host] = at
-            left[host] = 0.0 if alone else BUSY * MONTH_HOURS
-        servers[host].add(decision, hours)
-        left[host] -= hours
+            if not alone:
+                shared.open(server, hours, chosen.host.disk)
     for number, server in enumerate(servers, 1):
         server.name = f"gpu-{number}"
         _bill(fleet, server)
     return servers
+
+
+def _dearest_first(decision: Decision) -> tuple[float, float]:
+    chosen = decision.chosen
+    return (-(chosen.month_cost or 0), -chosen.need.mid) if chosen else (0.0, 0.0)
+
+
+class _Shared:
+    """Servers with hours and disk left, as arrays."""
+
+    def __init__(self, fleet: Fleet, most: int) -> None:
+        self.fleet = fleet
+        self.index = {offer.id: i for i, offer in enumerate(fleet.offers)}
+        self.servers: list[Server] = []
+        self.offer = np.zeros(most, dtype=int)
+        self.hours = np.zeros(most)
+        self.disk = np.zeros(most)
+
+    def open(self, server: Server, hours: float, disk: float) -> None:
+        """Let others onto a new server."""
+        at = len(self.servers)
+        self.servers.append(server)
+        self.offer[at] = self.index[server.offer.id]
+        self.hours[at] = BUSY * MONTH_HOURS - hours
+        self.disk[at] = (server.offer.disk or math.inf) - disk
+
+    def take(self, decision: Decision, chosen: Candidate, status: Any, needed: Any) -> bool:
+        """Put a workload onto the first server that has room for it and costs no more."""
+        count = len(self.servers)
+        offers, disk = self.offer[:count], chosen.host.disk
+        hours = needed[offers]
+        room = (status[offers] == FITS) & (hours > 0)
+        room &= (hours <= self.hours[:count]) & (disk <= self.disk[:count])
+        # An hour on this machine may be dearer than on the workload's own choice.
+        extra = np.where(self.fleet.hourly[offers], self.fleet.price[offers] * hours, 0.0)
+        own = math.inf if chosen.month_cost is None else chosen.month_cost
+        spots = np.flatnonzero(room & ~(extra > own * PREMIUM))
+        if not len(spots):
+            return False
+        at = int(spots[0])
+        self.servers[at].add(decision, float(hours[at]))
+        self.hours[at] -= hours[at]
+        self.disk[at] -= disk
+        return True
 
 
 def _bill(fleet: Fleet, server: Server) -> None:

@@ -10,6 +10,7 @@ import pytest
 from gpuferry.audit.choose import gpus, parallel
 from gpuferry.audit.choose.cluster import network
 from gpuferry.audit.choose.decision import FITS, NO, TIGHT
+from gpuferry.audit.choose.place import inside
 from gpuferry.audit.choose.plan import explain, make_plan
 from gpuferry.audit.estimate.terms import Layout
 from gpuferry.audit.offers.load import hypothetical, load_offers
@@ -169,6 +170,32 @@ def test_other_currencies_are_compared_only_with_a_rate() -> None:
     plan = planned([w], {"gpu": "L4", "price": 9}, {"gpu": "L4", "price": 0.1, "currency": "USD"})
     assert plan.servers[0].offer.currency == "EUR"
     assert "prices in USD are not compared" in " ".join(plan.notes)
+
+
+def test_jobs_share_a_server_only_while_its_disk_holds_all_their_data() -> None:
+    use = {"kind": "sim", "basis": "measured", "peak_vram": "9 GiB", "run_time_now": "9h",
+           "source_gpu": "L4", "runs_per_month": 2, "dataset": "600 GB"}  # fmt: skip
+    jobs = rows(*({"id": f"j{i}", **use} for i in range(4)))
+    for disk, servers in (("8 TB", 1), ("2 TB", 2)):
+        assert len(planned(jobs, {"gpu": "L4", "disk": disk}).servers) == servers
+
+
+@pytest.mark.parametrize(
+    ("wanted", "region", "there"),
+    [
+        ("EU", "DE", True), ("EU", "eu-central-1", True), ("EU", "FI-Helsinki", True),
+        ("EU", "US-East", False), ("EU", "UK", False), ("EU", "NO", False), ("EEA", "NO", True),
+        ("DE", "de-fra", True), ("DE", "EU", False), ("DE or FR", "FR", True),
+        ("US", "RUSSIA", False),
+    ],
+)  # fmt: skip
+def test_data_stays_where_it_has_to(wanted: str, region: str, there: bool) -> None:
+    assert inside(wanted, region) is there
+    w = row(**MEASURED, peak_vram="9 GiB", data_residency=wanted)
+    assert (decided(w, {"gpu": "L4", "region": region}).chosen is not None) is there
+    unstated = decided(w, {"gpu": "L4"})
+    assert unstated.status == "tight"
+    assert "names no region" in " ".join(unstated.notes)
 
 
 def test_old_prices_are_marked() -> None:
