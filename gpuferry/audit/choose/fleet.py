@@ -99,7 +99,7 @@ class Fleet:
             return Decision(w, None, None, refused=_nothing_known(w))
         usable = self.allowed(w)[self.gpu] & (self.devices <= w.number("max_gpus_per_server", 8))
         status = np.zeros(len(self.offers), dtype=int)
-        seconds = np.full((3, len(self.offers)), math.nan)
+        seconds = np.full(len(self.offers), math.nan)
         which = np.zeros(len(self.offers), dtype=int)
         options: list[dict[int, Option]] = []
         for rank in (0, 1):
@@ -117,11 +117,11 @@ class Fleet:
             if times is not None:
                 seconds = np.where(better, times, seconds)
         status = self._other_limits(w, status)
-        hours = self._hours(w, seconds[1])
+        hours = self._hours(w, seconds)
         cost = self._cost(hours)
         self._places[w.id] = (status.astype(np.int8), hours.astype(np.float32))
         picked = [
-            self._candidate(w, int(i), int(status[i]), options, which, seconds, hours, cost)
+            self._candidate(w, int(i), int(status[i]), options, which, hours, cost)
             for i in self._order(status, cost, kept)
         ]
         timings = [o.timing for ways in options for o in ways.values() if o.timing]
@@ -160,7 +160,9 @@ class Fleet:
         """Status and times of all offers at once; numbers of GPUs without a way do not fit."""
         size = len(self.counts)
         mid, high, cores, memory, disk, tp = (np.full(size, HUGE) for _ in range(6))
-        times = np.full((3, size, len(self.speeds.gpus)), math.nan)
+        deadline = w.number("deadline")
+        likely = np.full((size, len(self.speeds.gpus)), math.nan)
+        slow = likely.copy() if deadline else likely
         timed = False
         for count, (layout, need, timing, wants) in ways.items():
             at = self.counts.index(count)
@@ -168,7 +170,9 @@ class Fleet:
             cores[at], memory[at], disk[at] = wants.cores, wants.memory, wants.disk
             if timing is not None:
                 timed = True
-                times[0, at], times[1, at], times[2, at] = timing.quick, timing.mid, timing.slow
+                likely[at] = timing.mid
+                if deadline:
+                    slow[at] = timing.slow
         of = self.count_at
         visible = self.ecc_visible if w.flag("needs_ecc") else self.visible
         share, most = mid[of] / visible, high[of] / visible
@@ -185,12 +189,12 @@ class Fleet:
         found = np.where(unsure, np.minimum(found, TIGHT), found)
         if not timed:
             return found, None
-        mapped = times[:, of, self.gpu] / self.share
-        deadline = w.number("deadline")
+        seconds = likely[of, self.gpu] / self.share
         if deadline:
-            in_time = (mapped[1] <= deadline).astype(int) + (mapped[2] <= deadline)
+            latest = slow[of, self.gpu] / self.share
+            in_time = (seconds <= deadline).astype(int) + (latest <= deadline)
             found = np.minimum(found, in_time)
-        return found, mapped
+        return found, seconds
 
     def _speeds(self, w: Workload, ways: dict[int, Option]) -> Floats:
         """By number and GPU: how many times as many cores a quicker GPU has to be fed by."""
@@ -268,7 +272,7 @@ class Fleet:
     def _candidate(
         self, w: Workload, i: int, status: int,
         options: list[dict[int, Option]], which: Ints,
-        seconds: Floats, hours: Floats, cost: Floats,
+        hours: Floats, cost: Floats,
     ) -> Candidate:  # fmt: skip
         offer = self.offers[i]
         speed = 1.0
@@ -276,8 +280,12 @@ class Fleet:
         if timing is not None and timing.speed is not None:
             speed = float(timing.speed[self.gpu[i]])
             wants = host(w, offer.devices, need, speed)
-        times = tuple(float(t) for t in seconds[:, i])
-        known = not math.isnan(times[1])
+        known = timing is not None
+        times = (0.0, 0.0, 0.0)
+        if timing is not None:
+            at = self.gpu[i]
+            quick, mid, slow = (float(t[at]) for t in (timing.quick, timing.mid, timing.slow))
+            times = (quick / offer.share, mid / offer.share, slow / offer.share)
         money = None if math.isnan(cost[i]) else float(cost[i])
         run = None
         if known and money is not None and offer.period == "hour":
@@ -291,7 +299,7 @@ class Fleet:
             layout=layout,
             need=need,
             host=wants,
-            seconds=(times[0], times[1], times[2]) if known else None,
+            seconds=times if known else None,
             month_hours=float(hours[i]),
             month_cost=money,
             run_cost=run,
