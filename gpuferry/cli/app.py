@@ -8,6 +8,7 @@ import sys
 import typer
 
 from gpuferry.cli import (
+    audit,
     bench,
     check,
     converge,
@@ -38,8 +39,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, image, sim,
-    doctor, env, test, lint, bench,
+    audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, image,
+    sim, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 
