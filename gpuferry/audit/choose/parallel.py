@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -35,16 +37,24 @@ def split(
 ) -> list[Decision]:
     """Decide about all; in this process when one is enough, or the system cannot fork."""
     global _work
-    if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
+    alone = threading.active_count() == 1
+    if processes < 2 or not alone or "fork" not in multiprocessing.get_all_start_methods():
         return [decide(w) for w in workloads]
     step = max(1, len(workloads) // (processes * PIECES) + 1)
     pieces = [(at, at + step) for at in range(0, len(workloads), step)]
     _work = _Work(decide, workloads, fleet)
     decisions: list[Decision] = []
     try:
-        with ProcessPoolExecutor(
-            processes, mp_context=multiprocessing.get_context("fork"), initializer=_ignore_interrupt
-        ) as pool:
+        with (
+            warnings.catch_warnings(),
+            ProcessPoolExecutor(
+                processes,
+                mp_context=multiprocessing.get_context("fork"),
+                initializer=_ignore_interrupt,
+            ) as pool,
+        ):
+            # Python 3.12 warns of threads before a fork: numpy's own, which the workers never use.
+            warnings.simplefilter("ignore", DeprecationWarning)
             for found, places in pool.map(_piece, pieces):
                 decisions += found
                 fleet.give_places(places)
