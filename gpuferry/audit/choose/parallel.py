@@ -50,7 +50,7 @@ def split(
             ProcessPoolExecutor(
                 processes,
                 mp_context=multiprocessing.get_context("fork"),
-                initializer=_ignore_interrupt,
+                initializer=_end_at_once,
             ) as pool,
         ):
             # Python 3.12 warns of threads before a fork: numpy's own, which the workers never use.
@@ -65,9 +65,9 @@ def split(
     return decisions
 
 
-def _ignore_interrupt() -> None:
-    """Ctrl-C reaches the whole group; the parent ends its workers itself."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_at_once() -> None:
+    """Ctrl-C reaches the whole group: a worker has nothing to clean up, and says nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _piece(span: tuple[int, int]) -> tuple[list[Decision], dict[str, tuple[Any, Any]]]:
