@@ -7,7 +7,6 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +44,12 @@ def split(
     _work = _Work(decide, workloads, fleet)
     decisions: list[Decision] = []
     try:
-        with (
-            warnings.catch_warnings(),
-            ProcessPoolExecutor(
-                processes,
-                mp_context=multiprocessing.get_context("fork"),
-                initializer=_end_at_once,
-            ) as pool,
-        ):
-            # Python 3.12 warns of threads before a fork: numpy's own, which the workers never use.
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads before a fork: numpy's own, which workers never use.
             warnings.simplefilter("ignore", DeprecationWarning)
-            for found, places in pool.map(_piece, pieces):
+            pool = multiprocessing.get_context("fork").Pool(processes, _ignore_interrupt)
+        with pool:  # leaving it ends the workers, also when somebody interrupts
+            for found, places in pool.imap(_piece, pieces):
                 decisions += found
                 fleet.give_places(places)
     finally:
@@ -65,9 +59,9 @@ def split(
     return decisions
 
 
-def _end_at_once() -> None:
-    """Ctrl-C reaches the whole group: a worker has nothing to clean up, and says nothing."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _ignore_interrupt() -> None:
+    """Ctrl-C reaches the whole group; the parent ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _piece(span: tuple[int, int]) -> tuple[list[Decision], dict[str, tuple[Any, Any]]]:
