@@ -66,7 +66,9 @@ def _servers(config: CommentedMap, wishes: list[Wish]) -> list[str]:
     for wish in wishes:
         server = by_name.get(wish.name)
         if server is None:
-            server = CommentedMap({"name": wish.name})
+            # In the order of the wish; there are no comments to be kept in place yet.
+            values = {k: _flow(v) if isinstance(v, dict) else v for k, v in wish.values.items()}
+            server = CommentedMap({"name": wish.name, **values, "labels": CommentedMap()})
             there.append(server)
         kept += _server(server, wish)
     return kept

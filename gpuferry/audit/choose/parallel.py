@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
+import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,17 +36,20 @@ def split(
 ) -> list[Decision]:
     """Decide about all; in this process when one is enough, or the system cannot fork."""
     global _work
-    if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
+    alone = threading.active_count() == 1
+    if processes < 2 or not alone or "fork" not in multiprocessing.get_all_start_methods():
         return [decide(w) for w in workloads]
     step = max(1, len(workloads) // (processes * PIECES) + 1)
     pieces = [(at, at + step) for at in range(0, len(workloads), step)]
     _work = _Work(decide, workloads, fleet)
     decisions: list[Decision] = []
     try:
-        with ProcessPoolExecutor(
-            processes, mp_context=multiprocessing.get_context("fork"), initializer=_ignore_interrupt
-        ) as pool:
-            for found, places in pool.map(_piece, pieces):
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads before a fork: numpy's own, which workers never use.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pool = multiprocessing.get_context("fork").Pool(processes, _ignore_interrupt)
+        with pool:  # leaving it ends the workers, also when somebody interrupts
+            for found, places in pool.imap(_piece, pieces):
                 decisions += found
                 fleet.give_places(places)
     finally:
