@@ -44,6 +44,21 @@ def _freeze_readings_ahead(node):
 
 
 @pytest.fixture(scope="session")
+def _updates_readings_ahead(node):
+    program = "/usr/local/lib/gpuferry/updates/main.py"
+    timers = "apt-daily.timer apt-daily-upgrade.timer gpuferry-updates.timer"
+    return Ahead(
+        lambda: node.read(
+            60,
+            config="apt-config dump",
+            timers=f"systemctl is-enabled {timers}",
+            # The timer's first run may be yet to come.
+            state=f"cat /var/lib/gpuferry/updates.json 2>/dev/null || python3 -B {program} --print",
+        )
+    )
+
+
+@pytest.fixture(scope="session")
 def _audit_ahead(node, target, ssh_config):
     def read():
         told = node.read(system=". /etc/os-release; echo $ID $VERSION_ID")["system"].text.split()
@@ -87,8 +102,8 @@ def _lynis_report_ahead(node, expectations):
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
-    slow = ("survey", "containers", "freeze_readings", "audit", "scanned", "lynis_report")
-    for name in slow:
+    slow = ("survey", "containers", "freeze_readings", "updates_readings")
+    for name in (*slow, "audit", "scanned", "lynis_report"):
         if any(name in item.fixturenames for item in request.session.items):
             request.getfixturevalue(f"_{name}_ahead")
 
@@ -109,6 +124,12 @@ def containers(_containers_ahead):
 def freeze_readings(_freeze_readings_ahead):
     """What apt and dpkg say about the frozen set."""
     return _freeze_readings_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def updates_readings(_updates_readings_ahead):
+    """What apt, systemd and the server's own record say about updates."""
+    return _updates_readings_ahead.wait()
 
 
 @pytest.fixture(scope="session")
