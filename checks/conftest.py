@@ -5,10 +5,11 @@ import pytest
 from gpuferry.checking import lynis, scan, ssh_audit
 from gpuferry.checking.ahead import Ahead
 from gpuferry.checking.expectations import ExpectedCuda
-from gpuferry.checking.exposure import global_ipv6
+from gpuferry.checking.exposure import global_ipv6, look
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
+from gpuferry.checking.sockets import reachable_listeners
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +42,31 @@ def _freeze_readings_ahead(node):
             " && cat /etc/needrestart/conf.d/60-gpuferry-freeze.conf",
         )
     )
+
+
+@pytest.fixture(scope="session")
+def _firewall_readings_ahead(node):
+    return Ahead(
+        lambda: node.read(
+            table="nft -j list table inet gpuferry",
+            sockets="ss -Hlntu",
+            unit="systemctl show gpuferry-firewall.service -p ActiveState -p UnitFileState",
+            addresses="ip -j -6 address show scope global",
+            client="echo $SSH_CONNECTION",
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def _outside_ahead(_firewall_readings_ahead, expectations, target):
+    # Silence takes its whole deadline, so it is waited for while other checks run.
+    def read():
+        told = _firewall_readings_ahead.wait()
+        addresses = [target.address, *global_ipv6(told["addresses"].text)[:1]]
+        listeners = reachable_listeners(told["sockets"].output)
+        return look(expectations, addresses, listeners, told["client"].text.split(" ")[0])
+
+    return Ahead(read)
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +128,14 @@ def _lynis_report_ahead(node, expectations):
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
-    slow = ("survey", "containers", "freeze_readings", "updates_readings")
+    slow = (
+        "firewall_readings",
+        "outside",
+        "survey",
+        "containers",
+        "freeze_readings",
+        "updates_readings",
+    )
     for name in (*slow, "audit", "scanned", "lynis_report"):
         if any(name in item.fixturenames for item in request.session.items):
             request.getfixturevalue(f"_{name}_ahead")
@@ -124,6 +157,18 @@ def containers(_containers_ahead):
 def freeze_readings(_freeze_readings_ahead):
     """What apt and dpkg say about the frozen set."""
     return _freeze_readings_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def firewall_readings(_firewall_readings_ahead):
+    """The rules in the kernel, what listens, and where this controller comes from."""
+    return _firewall_readings_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def outside(_outside_ahead):
+    """What a few connections from here showed."""
+    return _outside_ahead.wait()
 
 
 @pytest.fixture(scope="session")
