@@ -6,13 +6,16 @@ from gpuferry.checking import frozen, lynis, scan, ssh_audit
 from gpuferry.checking.ahead import Ahead
 from gpuferry.checking.container import run_container
 from gpuferry.checking.expectations import ExpectedCuda
-from gpuferry.checking.exposure import global_ipv6, look_now
+from gpuferry.checking.exposure import global_ipv6, look
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
+from gpuferry.checking.sockets import reachable_listeners
 
-_AHEAD = ("survey", "containers", "freeze_readings", "outside", "container_run", "stores")
-_AHEAD += ("audit", "scanned", "lynis_report")
+_AHEAD = (
+    "firewall_readings", "outside", "survey", "containers", "container_run", "stores",
+    "freeze_readings", "updates_readings", "audit", "scanned", "lynis_report",
+)  # fmt: skip
 
 
 def use_stores(node, stores):
@@ -66,9 +69,28 @@ def _freeze_readings_ahead(node):
 
 
 @pytest.fixture(scope="session")
-def _outside_ahead(node, expectations, target):
-    # Ports that stay silent cost the whole time-out.
-    return Ahead(lambda: look_now(node, expectations, target.address))
+def _firewall_readings_ahead(node):
+    return Ahead(
+        lambda: node.read(
+            table="nft -j list table inet gpuferry",
+            sockets="ss -Hlntu",
+            unit="systemctl show gpuferry-firewall.service -p ActiveState -p UnitFileState",
+            addresses="ip -j -6 address show scope global",
+            client="echo $SSH_CONNECTION",
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def _outside_ahead(_firewall_readings_ahead, expectations, target):
+    # Silence takes its whole deadline, so it is waited for while other checks run.
+    def read():
+        told = _firewall_readings_ahead.wait()
+        addresses = [target.address, *global_ipv6(told["addresses"].text)[:1]]
+        listeners = reachable_listeners(told["sockets"].output)
+        return look(expectations, addresses, listeners, told["client"].text.split(" ")[0])
+
+    return Ahead(read)
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +101,21 @@ def _container_run_ahead(node):
 @pytest.fixture(scope="session")
 def _stores_ahead(node, expectations):
     return Ahead(lambda: use_stores(node, expectations.object_stores))
+
+
+@pytest.fixture(scope="session")
+def _updates_readings_ahead(node):
+    program = "/usr/local/lib/gpuferry/updates/main.py"
+    timers = "apt-daily.timer apt-daily-upgrade.timer gpuferry-updates.timer"
+    return Ahead(
+        lambda: node.read(
+            60,
+            config="apt-config dump",
+            timers=f"systemctl is-enabled {timers}",
+            # The timer's first run may be yet to come.
+            state=f"cat /var/lib/gpuferry/updates.json 2>/dev/null || python3 -B {program} --print",
+        )
+    )
 
 
 @pytest.fixture(scope="session")
@@ -143,18 +180,6 @@ def containers(_containers_ahead):
 
 
 @pytest.fixture(scope="session")
-def freeze_readings(_freeze_readings_ahead):
-    """What apt and dpkg say about the frozen set."""
-    return _freeze_readings_ahead.wait()
-
-
-@pytest.fixture(scope="session")
-def outside(_outside_ahead):
-    """What answers from here."""
-    return _outside_ahead.wait()
-
-
-@pytest.fixture(scope="session")
 def container_run(_container_run_ahead):
     """A container that ran."""
     return _container_run_ahead.wait()
@@ -164,6 +189,30 @@ def container_run(_container_run_ahead):
 def stores(_stores_ahead):
     """What using every object store gave: its name and either a word or the trouble."""
     return _stores_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def freeze_readings(_freeze_readings_ahead):
+    """What apt and dpkg say about the frozen set."""
+    return _freeze_readings_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def firewall_readings(_firewall_readings_ahead):
+    """The rules in the kernel, what listens, and where this controller comes from."""
+    return _firewall_readings_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def outside(_outside_ahead):
+    """What a few connections from here showed."""
+    return _outside_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def updates_readings(_updates_readings_ahead):
+    """What apt, systemd and the server's own record say about updates."""
+    return _updates_readings_ahead.wait()
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,8 @@ CLOSE = "stop the service or declare its port in open_ports, then run: ./ferry c
 
 
 @pytest.fixture(scope="module")
-def readings(node):
-    return node.read(
-        table="nft -j list table inet gpuferry",
-        sockets="ss -Hlntu",
-        unit="systemctl show gpuferry-firewall.service -p ActiveState -p UnitFileState -p Result",
-    )
+def readings(firewall_readings):
+    return firewall_readings
 
 
 @pytest.fixture(scope="module")
@@ -88,5 +84,6 @@ def test_from_outside(outside, verdict):
     """From here, declared ports let a packet through and all others stay silent."""
     measured = "; ".join(outside.problems) or "as declared"
     expected = "declared ports pass, others stay silent"
-    ok = not outside.problems
-    verdict.judge(ok, measured=measured, expected=expected, evidence=outside.evidence)
+    verdict.judge(
+        not outside.problems, measured=measured, expected=expected, evidence=outside.evidence
+    )

@@ -1,5 +1,8 @@
 """The role ssh_hardening: what sshd does, not what its files say."""
 
+import json
+import shlex
+
 import pytest
 
 from gpuferry.checking import ssh_controls
@@ -18,26 +21,31 @@ from gpuferry.shared import shared, source
 WRONG_KEY = "find out who answers at this address before you log in again"
 
 
+# What a login cannot tell: modes, sshd's command line, the groups for Diffie-Hellman, other files.
+FILES = {
+    "folder": "stat -c '%u %g %a' /etc/ssh",
+    "main_file": "stat -c '%u %g %a' /etc/ssh/sshd_config",
+    "daemons": "ps -C sshd -o ppid=,args=",
+    "modulus": "awk '$5 ~ /^[0-9]+$/ {print $5}' $(ls /etc/ssh/gpuferry_moduli /etc/ssh/moduli"
+    " 2>/dev/null | head -1) /dev/null | sort -n | head -1",
+    "rsa": "ssh-keygen -l -f /etc/ssh/gpuferry_host_rsa_4096_key",
+    "settings": "python3 -c "
+    + shlex.quote(f"import json\n{source('sshd_files')}\nprint(json.dumps(lines()))"),
+}
+
+
 @pytest.fixture(scope="module")
-def effective(node, expectations):
-    """sshd's settings per user: a Match block may hold for one of them only."""
+def readings(node, expectations):
+    """Everything in one round trip; sshd's settings per user, as a Match may hold for one only."""
     users = dict.fromkeys(["root", expectations.user, *(u.name for u in expectations.users)])
     client = "host=client.invalid,addr=$(echo ${SSH_CONNECTION:-127.0.0.1} | cut -d' ' -f1)"
-    commands = {user: f"sshd -T -C user={user},{client}" for user in users}
-    return node.read(**commands)
+    commands = {f"user {user}": f"sshd -T -C user={user},{client}" for user in users}
+    return node.read(**commands, **FILES)
 
 
 @pytest.fixture(scope="module")
-def files(node):
-    """What a login cannot tell: modes, sshd's command line, the groups for Diffie-Hellman."""
-    return node.read(
-        folder="stat -c '%u %g %a' /etc/ssh",
-        main_file="stat -c '%u %g %a' /etc/ssh/sshd_config",
-        daemons="ps -C sshd -o ppid=,args=",
-        modulus="awk '$5 ~ /^[0-9]+$/ {print $5}' \"$(sshd -T | awk '/^modulifile/ {print $2}')\""
-        " | sort -n | head -1",
-        rsa="ssh-keygen -l -f /etc/ssh/gpuferry_host_rsa_4096_key",
-    )
+def effective(readings):
+    return {n.removeprefix("user "): r for n, r in readings.items() if n.startswith("user ")}
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +67,20 @@ def test_effective_config(effective, expectations, verdict):
 
 
 @check("ssh_hardening.controls")
-def test_controls(effective, files, answers, expectations, verdict):
+def test_controls(effective, readings, answers, expectations, verdict):
     """dev-sec's controls for an SSH server hold, but for the waivers that are written down."""
     text = effective["root"].text
-    daemons = [line.split(None, 1) for line in files["daemons"].output.splitlines()]
+    daemons = [line.split(None, 1) for line in readings["daemons"].output.splitlines()]
     outcomes = ssh_controls.judge(
         ssh_controls.Known(
             settings=parse_effective(text),
             host_keys=tuple(x.split()[1] for x in text.splitlines() if x.startswith("hostkey ")),
             ports=tuple(x.split()[1] for x in text.splitlines() if x.startswith("port ")),
             wanted_port=str(expectations.ssh_port),
-            folder=files["folder"].text,
-            main_file=files["main_file"].text,
-            smallest_modulus=int(files["modulus"].text or 0),
-            rsa_bits=int((files["rsa"].text or "0").split()[0]),
+            folder=readings["folder"].text,
+            main_file=readings["main_file"].text,
+            smallest_modulus=int(readings["modulus"].text or 0),
+            rsa_bits=int((readings["rsa"].text or "0").split()[0]),
             # Those that systemd started; the others are sessions, with titles of their own.
             command_lines=tuple(line[1] for line in daemons if line[0] == "1"),
             banner=answers.version,
@@ -89,11 +97,11 @@ def test_controls(effective, files, answers, expectations, verdict):
 
 
 @check("ssh_hardening.foreign_settings")
-def test_foreign_settings(node, effective, verdict):
+def test_foreign_settings(readings, effective, verdict):
     """What other files say against the hardening is not in force."""
     files = shared("sshd_files")
-    program = f"{source('sshd_files')}\nanswer = lines()"
-    broken = [s for s in broken_lines(node.python(program, None)) if s["path"] != files.OURS]
+    settings = json.loads(readings["settings"].text)
+    broken = [s for s in broken_lines(settings) if s["path"] != files.OURS]
     told = parse_effective(effective["root"].text)
     in_force = [
         s

@@ -11,17 +11,11 @@ from gpuferry.checking.mark import check
 INSTALL = "see why with ./ferry ssh {server} -- sudo unattended-upgrade --dry-run -v"
 REBOOT = "declare updates.reboot_window, or: ./ferry ssh {server} -- sudo reboot, when nothing runs"
 TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer", "gpuferry-updates.timer")
-PROGRAM = "/usr/local/lib/gpuferry/updates/main.py"
 
 
 @pytest.fixture(scope="module")
-def readings(node):
-    return node.read(
-        config="apt-config dump",
-        timers=f"systemctl is-enabled {' '.join(TIMERS)}",
-        # The timer's first run may be yet to come.
-        state=f"cat /var/lib/gpuferry/updates.json 2>/dev/null || python3 -B {PROGRAM} --print",
-    )
+def readings(updates_readings):
+    return updates_readings
 
 
 @pytest.fixture(scope="module")

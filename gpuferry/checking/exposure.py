@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from gpuferry.checking.expectations import Expectations
 from gpuferry.checking.nft import ANYWHERE, Opening, collapse
-from gpuferry.checking.node import Node
 from gpuferry.checking.outside import Answer, probe
-from gpuferry.checking.sockets import Listener, reachable_listeners
+from gpuferry.checking.sockets import Listener
 
 # Must never answer unasked: telnet, rpcbind, Docker's API, databases, notebooks, metrics.
 _USUAL_SUSPECTS = (23, 111, 2375, 3306, 5432, 6379, 8888, 9090, 9100, 65000)
@@ -49,22 +48,6 @@ class Seen:
 
     problems: list[str]
     evidence: str
-
-
-def look_now(node: Node, expectations: Expectations, address: str) -> Seen:
-    """Ask the server what listens and where else it can be reached, then knock."""
-    found = node.read(
-        20,
-        sockets="ss -Hlntu",
-        addresses="ip -j -6 address show scope global",
-        client="echo $SSH_CONNECTION",
-    )
-    return look(
-        expectations,
-        [address, *global_ipv6(found["addresses"].text)[:1]],
-        reachable_listeners(found["sockets"].output),
-        found["client"].text.split(" ")[0],
-    )
 
 
 def look(

@@ -22,8 +22,11 @@ _WORDS = {
 _LONGEST = 300
 
 
-def as_table(verdicts: Sequence[Verdict]) -> RenderableType:
-    """Return a table, then evidence and next step of every failed check, then one summary line."""
+def as_table(verdicts: Sequence[Verdict], *, explain: bool = False) -> RenderableType:
+    """Return a table, then evidence and next step of every failed check, then one summary line.
+
+    `explain` adds the evidence of those that passed, such as waivers.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name in ("status", "server", "check", "measured", "expected"):
         table.add_column(name, overflow="fold", no_wrap=name in ("status", "check"))
@@ -33,8 +36,12 @@ def as_table(verdicts: Sequence[Verdict]) -> RenderableType:
         cells = (verdict.server, verdict.id, _short(verdict.measured), _short(verdict.expected))
         table.add_row(Text(word, style=style), *map(Text, cells))
     failed = [v for v in verdicts if v.status in ("fail", "refused")]
+    notes = [v for v in verdicts if explain and v.status == "pass" and v.evidence]
     return Group(
-        table, *(_details(verdict) for verdict in failed), Text("\n" + summary_line(verdicts))
+        table,
+        *(_note(verdict) for verdict in notes),
+        *(_details(verdict) for verdict in failed),
+        Text("\n" + summary_line(verdicts)),
     )
 
 
@@ -66,6 +73,10 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
         "not_measured": seen["not_measured"],
         "refused": seen["refused"],
     }
+
+
+def _note(verdict: Verdict) -> Text:
+    return Text.assemble((f"\n{verdict.server} {verdict.id}\n", "bold"), f"  {verdict.evidence}")
 
 
 def _details(verdict: Verdict) -> Text:

@@ -241,5 +241,5 @@ def check(
     if as_json:
         print(render.as_json(verdicts))
     else:
-        stdout_console().print(render.as_table(verdicts))
+        stdout_console().print(render.as_table(verdicts, explain=security))
     sys.exit(worst_exit_code(verdicts))
