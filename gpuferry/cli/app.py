@@ -28,6 +28,7 @@ from gpuferry.cli import (
     test,
     up,
 )
+from gpuferry.cli.options import told
 from gpuferry.errors import FerryError
 
 app = typer.Typer(
@@ -53,11 +54,12 @@ def run() -> None:
         sys.stderr.close()
         sys.exit(141)
     except FerryError as error:
+        text = told(error)
         own = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
         if "--json" in own:
-            print(json.dumps({"ok": False, "error": str(error), "exit_code": error.exit_code}))
+            print(json.dumps({"ok": False, "error": text, "exit_code": error.exit_code}))
         else:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {text}", file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
         # A full disk, a folder that cannot be written: the system's own words name it.

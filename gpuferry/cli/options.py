@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +44,17 @@ DiscardRetained = Annotated[
 STACK = DEFAULT_STACK
 DIRECTORY = REPOSITORY
 
+_named: ContextVar[Project | None] = ContextVar("project", default=None)
+
 
 def project(directory: Path, stack: str) -> Project:
     """The project that the options name."""
-    return Project(directory.resolve(), stack)
+    named = Project(directory.resolve(), stack)
+    _named.set(named)
+    return named
+
+
+def told(error: Exception) -> str:
+    """An error's text; the commands in it name the stack that was meant."""
+    named = _named.get()
+    return named.on_stack(str(error)) if named else str(error)

@@ -2,7 +2,9 @@
 
 Pulumi writes the salt of a stack's secrets into the stack file. A file without encrypted values
 needs none, and the default stack's file is tracked by Git: so the engine gets a copy of such a
-file, and the user's stays as it is. A file that has a salt already is used itself.
+file, and the user's stays as it is. A salt without encrypted values, as a plain `pulumi up` leaves
+behind, is passed over: it would shut out everybody who has another passphrase. A file with
+encrypted values is used itself.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ import yaml
 from gpuferry.engine.project import Project
 from gpuferry.paths import data_dir
 
-_ENCRYPTION = ("encryptionsalt", "secretsprovider", "encryptedkey")
+_SALT = "encryptionsalt"
+_ENCRYPTION = (_SALT, "secretsprovider", "encryptedkey")
 
 
 def prepare(project: Project) -> Path:
     """Return the file to pass as `--config-file`."""
     own = _read(project.stack_file)
+    if _SALT in own and not _has_secrets(own.get("config")):
+        del own[_SALT]
     if any(key in own for key in _ENCRYPTION):
         return project.stack_file
     copy = _copy(project)
@@ -40,6 +45,13 @@ def forget(project: Project) -> None:
 
 def _copy(project: Project) -> Path:
     return data_dir() / "stack-files" / project.name / project.stack_file.name
+
+
+def _has_secrets(value: Any) -> bool:
+    """Whether something in here is encrypted: Pulumi marks it as `secure: v1:…`."""
+    if isinstance(value, dict):
+        return "secure" in value or any(map(_has_secrets, value.values()))
+    return isinstance(value, list) and any(map(_has_secrets, value))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -57,8 +57,7 @@ def parse(line: str) -> Event | None:
     try:
         event: dict[str, Any] = json.loads(line)
     except ValueError:
-        text = line.strip()
-        return Said("", "info", text) if text and not _is_noise(text) else None
+        return _plain_text(line.strip())
     if summary := event.get("summaryEvent"):
         return Summary(
             {str(k): int(v) for k, v in (summary.get("resourceChanges") or {}).items()},
@@ -72,6 +71,14 @@ def parse(line: str) -> Event | None:
     if metadata := event.get("resourcePreEvent", {}).get("metadata"):
         return Started(_name(metadata["urn"]), metadata["op"])
     return None
+
+
+def _plain_text(text: str) -> Said | None:
+    """A line outside the stream; what fails before the stream begins is told in one."""
+    if not text or _is_noise(text):
+        return None
+    wrong = text.startswith("error: ")
+    return Said("", "error" if wrong else "info", text.removeprefix("error: "))
 
 
 def _said(said: dict[str, Any]) -> Said | None:

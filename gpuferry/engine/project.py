@@ -18,6 +18,11 @@ DEFAULT_STACK = "local"
 # Stack names become parts of Docker names and folder names.
 _STACK = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?")
 
+_COMMAND = re.compile(
+    r"\./ferry (?>(driver [a-z]+|plan [a-z]+|image [a-z]+ [a-z]+|[a-z]+))\b(?! --stack)"
+)
+_STACKLESS = ("doctor", "lint", "test", "bench")
+
 
 @dataclass(frozen=True)
 class Project:
@@ -60,6 +65,20 @@ class Project:
     def spec(self) -> Spec:
         """The stack's configuration, checked."""
         return load_spec(self.stack_file)
+
+    def on_stack(self, text: str) -> str:
+        """The text with every `./ferry` command in it naming this stack, unless it is the default.
+
+        Checks, roles and plans do not know which stack they work for, but whoever copies their
+        commands does.
+        """
+        if self.stack == DEFAULT_STACK:
+            return text
+
+        def named(found: re.Match[str]) -> str:
+            return found[0] if found[1] in _STACKLESS else f"{found[0]} --stack {self.stack}"
+
+        return _COMMAND.sub(named, text)
 
     def _document(self) -> dict[str, Any]:
         try:

@@ -141,8 +141,8 @@ class Pulumi:
         source = self._environment.get("PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_CONFIG_PASSPHRASE")
         return (
             f"{self.project.stack_file.name} was encrypted with another passphrase than the one in "
-            f"{source}. Set PULUMI_CONFIG_PASSPHRASE to the right one; if the file holds no "
-            "secret and the stack is new, remove its line `encryptionsalt`."
+            f"{source}. Set PULUMI_CONFIG_PASSPHRASE to the right one; if the stack is new, remove "
+            "the file's secrets and its line `encryptionsalt`, and set the secrets again."
         )
 
     def _stream(self, arguments: list[str], on_event: OnEvent) -> events.Summary:
@@ -173,6 +173,8 @@ class Pulumi:
                 f"The stack {self.project.stack} is in use by another run that began just before "
                 "this one. Wait until it ends, then run this again."
             )
+        if code != 0 and any("incorrect passphrase" in problem.text for problem in problems):
+            raise PrerequisiteMissing(self._other_passphrase())
         if code != 0:
             raise StepFailed(_explain(problems, code, arguments[0]))
         return summary

@@ -42,7 +42,8 @@ def show(
             }
         )
     else:
-        print_table("", ["driver plan", name], rows(plan, seen, wish))
+        shown = [[key, project.on_stack(text)] for key, text in rows(plan, seen, wish)]
+        print_table("", ["driver plan", name], shown)
     return 1 if plan.refusal else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuferry.driver import wishes
 from gpuferry.driver.upgrade import Move
@@ -22,6 +23,7 @@ def run(project: Project, name: str, options: Options, *, as_json: bool) -> int:
     (entry,) = deployed(project, [name])
     with _alone(project, name):
         outcome = upgrade_server(entry, wish, options, say_on_stderr)
+    outcome = replace(outcome, message=project.on_stack(outcome.message))
     if as_json:
         print_json(
             {

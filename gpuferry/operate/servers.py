@@ -84,11 +84,8 @@ def show(project: Project, *, as_json: bool) -> None:
 
 
 def _on_this_stack(verdict: Verdict, project: Project) -> Verdict:
-    """Checks do not know the stack's name; their next step has to name it."""
-    command = f"./ferry converge --stack {project.stack}"
-    return verdict.model_copy(
-        update={"next_step": verdict.next_step.replace("./ferry converge", command)}
-    )
+    texts = {"next_step": verdict.next_step, "evidence": verdict.evidence}
+    return verdict.model_copy(update={k: project.on_stack(v) for k, v in texts.items()})
 
 
 def _cell(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -95,7 +96,7 @@ def _inventory(
     facts = StackFacts(
         management_networks=networks, ca_certificates=certificates, object_stores=stores
     )
-    return {
+    inventory = {
         "server": {"name": server.name, **machine, **key},
         "declared": desired.declared_digest(spec, server),
         "labels": server.labels,
@@ -106,3 +107,5 @@ def _inventory(
             spec, server, machine["user"], machine["provider_facts"]["kind"], facts
         ),
     }
+    # The engine takes only what JSON can hold, so a mapping by GPU index gets its keys as text.
+    return dict(json.loads(json.dumps(inventory)))

@@ -52,6 +52,7 @@ def test_one_event(raw: dict[str, Any], event: events.Event | None) -> None:
     [
         ("something plain\n", events.Said("", "info", "something plain")),
         ("warning: using pulumi-language-python from $PATH at /x\n", None),
+        ("error: incorrect passphrase\n", events.Said("", "error", "incorrect passphrase")),
         ("\n", None),
     ],
 )
@@ -80,3 +81,9 @@ def test_a_failed_step_is_told_by_its_own_last_words() -> None:
 
 def test_a_failure_without_a_word_names_the_operation() -> None:
     assert _explain([], 255, "up") == "pulumi up was interrupted or failed (exit code 255)."
+
+
+def test_what_fails_before_the_stream_begins_is_told() -> None:
+    said = events.parse("error: getting stack configuration: no such file")
+    assert isinstance(said, events.Said)
+    assert _explain([said], 255, "up") == "getting stack configuration: no such file"

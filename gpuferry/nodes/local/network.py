@@ -38,7 +38,8 @@ def create(stack: str) -> dict[str, str]:
     if owner != str(data_dir()):
         raise StepFailed(
             f"The Docker network {name(stack)} belongs to another gpuferry ({owner or 'unknown'}). "
-            "Choose another stack name."
+            "Choose another stack name: copy the stack file to Pulumi.NAME.yaml, and give "
+            "--stack NAME."
         )
     subnets = [ipaddress.ip_network(entry["Subnet"]) for entry in found["IPAM"]["Config"]]
     facts = {}
