@@ -16,7 +16,7 @@ from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "provider"}
-ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates"]
+ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "secrets"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
     "base",
@@ -31,6 +31,7 @@ GPU_ROLES = [
     "docker",
     "freeze",
     "updates",
+    "secrets",
 ]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
 GPU_DOCKER: dict[str, dict[str, Any]] = {
@@ -46,7 +47,13 @@ def declared_digest(spec: Spec, server: ServerSpec) -> str:
     """Hash of all that is declared about one server; another one means that `up` is due."""
     shared = spec.model_dump_json(include=_SHARED)
     stores = ",".join(sorted(store.name for store in spec.object_stores))
-    text = f"{server.model_dump_json()}{shared}{stores}"
+    # Not their values: whoever reads the stack file cannot decrypt them, and must get the same.
+    secrets = [
+        [name, secret.uid, secret.changed]
+        for name, secret in sorted(spec.secrets.items())
+        if secret.is_for(server.name)
+    ]
+    text = f"{server.model_dump_json()}{shared}{stores}{json.dumps(secrets) if secrets else ''}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -106,6 +113,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "firewall_open_ports": _ports(server),
         "updates_automatic": spec.updates.automatic,
         "updates_reboot_window": spec.updates.reboot_window,
+        "secrets_files": _secrets(spec, server),
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
         **_gpu_variables(spec, server),
@@ -113,9 +121,14 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
     }
 
 
+def baked_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
+    """Ansible variables of the server that becomes an image: no secret may be in it."""
+    return {**role_variables(spec, server, StackFacts()), "secrets_files": []}
+
+
 def baked_key(spec: Spec, server: ServerSpec) -> str:
     """What the baked image of a server depends on, beside the roles and the bare image."""
-    variables = role_variables(spec, server, StackFacts())
+    variables = baked_variables(spec, server)
     own = ("firewall_ssh_from", "ssh_hardening_never_banned", "base_extra_ca_certificates")
     lasting = {k: v for k, v in variables.items() if k not in own and not k.startswith("resize_")}
     text = json.dumps([lasting, server.gpu.model_dump() if server.gpu else {}], sort_keys=True)
@@ -136,6 +149,7 @@ def expectations(
         "ssh_from": ssh_from(spec, facts),
         "ssh": spec.ssh.model_dump(),
         "updates": spec.updates.model_dump(),
+        "secrets": [{k: s[k] for k in ("name", "uid")} for s in _secrets(spec, server)],
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
@@ -145,6 +159,14 @@ def expectations(
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
         "gpu": _gpu(spec, server),
     }
+
+
+def _secrets(spec: Spec, server: ServerSpec) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "value": secret.value.get_secret_value(), "uid": secret.uid}
+        for name, secret in sorted(spec.secrets.items())
+        if secret.is_for(server.name)
+    ]
 
 
 def _gpu(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:

@@ -26,6 +26,10 @@ _BUCKET_RESERVED = re.compile(
     r"\.\.|^xn--|^sthree-|^amzn-s3-demo-|-s3alias$|--ol-s3$|^\d+(\.\d+){3}$"
 )
 
+# Also a file name, a path of Pulumi's configuration and a credential's name.
+NAME_OF_SECRET_RULE = "lower-case letters, digits, '-' and '_', 1 to 63 characters, first a letter"
+_SECRET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
 _BRANCH = re.compile(r"[1-9]\d\d(\.\d{1,3}(\.\d{1,3})?)?")
 _CUDA = re.compile(r"[1-9]\d\.\d{1,2}")
 _MIG = re.compile(r"\dg\.\d+gb(\+(me|gfx))?")
@@ -82,6 +86,12 @@ def _cidr(text: str) -> str:
         except ValueError:
             hint = "; accepted: an IPv4 or IPv6 network such as 203.0.113.0/24 or 2001:db8::/32"
         raise ValueError(f"{text!r} is not a network ({error}){hint}") from None
+
+
+def _secret_name(text: str) -> str:
+    if not _SECRET_NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is not a secret's name; accepted: {NAME_OF_SECRET_RULE}")
+    return text
 
 
 def _reboot_window(text: str) -> str:
@@ -149,6 +159,7 @@ def _host_key(text: str) -> str:
 ServerName = Annotated[str, AfterValidator(_server_name)]
 BucketName = Annotated[str, AfterValidator(_bucket_name)]
 UserName = Annotated[str, AfterValidator(_user_name)]
+SecretName = Annotated[str, AfterValidator(_secret_name)]
 HomePath = Annotated[str, AfterValidator(_home_path)]
 DriverBranch = Annotated[str, BeforeValidator(_version_text), AfterValidator(_driver_branch)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]

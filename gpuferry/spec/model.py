@@ -18,6 +18,7 @@ from gpuferry.spec.fields import (
     MigProfileName,
     PublicKey,
     RebootWindow,
+    SecretName,
     ServerName,
     Url,
     UserName,
@@ -276,6 +277,23 @@ class UpdatesSpec(_Strict):
     )
 
 
+class SecretSpec(_Strict):
+    """A secret that jobs on servers read as a file in memory; written by `ferry secret`."""
+
+    value: SecretStr = Field(description="encrypted (`secure:`); in clear it is refused")
+    servers: list[ServerName] = Field(
+        default_factory=list, description="which get it; empty: all of the stack"
+    )
+    uid: int = Field(
+        default=0, ge=0, le=4294967294, description="who owns the file: the job's user; 0: root"
+    )
+    changed: str = Field(default="", description="when the value was last set")
+
+    def is_for(self, server: str) -> bool:
+        """Whether a server gets it."""
+        return not self.servers or server in self.servers
+
+
 class UserSpec(_Strict):
     """A person with an account on every server."""
 
@@ -297,6 +315,9 @@ class Spec(_Strict):
     driver: DriverSpec = Field(default_factory=DriverSpec)
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     users: list[UserSpec] = Field(default_factory=list)
+    secrets: dict[SecretName, SecretSpec] = Field(
+        default_factory=dict, description="by name; see `./ferry secret --help`"
+    )
     ssh_wait_seconds: int = Field(
         default=300, ge=5, le=7200, description="how long a new server may take to answer SSH"
     )
@@ -313,6 +334,8 @@ class Spec(_Strict):
         for index, server in enumerate(self.servers):
             _fits_provider(self.provider, index, server)
             _ssh_is_not_an_open_port(index, server)
+        for name, secret in self.secrets.items():
+            _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
         if self.provider == "ssh":
             if self.object_stores:
                 raise ValueError(
@@ -335,6 +358,13 @@ def _ssh_is_not_an_open_port(index: int, server: ServerSpec) -> None:
                 f"servers[{index}].open_ports[{position}]: {ssh}/tcp is SSH; say who may reach it "
                 "with firewall.ssh_from"
             )
+
+
+def _servers_exist(key: str, names: list[str], servers: list[ServerSpec]) -> None:
+    known = [server.name for server in servers]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{key}: there is no server {name!r}; declared: {', '.join(known)}")
 
 
 def _refuse_duplicates(key: str, names: list[str]) -> None:
