@@ -22,6 +22,7 @@ from gpuferry.cli import (
     preview,
     rebuild,
     resize,
+    secret,
     sim,
     ssh,
     test,
@@ -38,8 +39,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, image, sim,
-    doctor, env, test, lint, bench,
+    up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
+    image, sim, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

@@ -27,7 +27,7 @@ _BUCKET_RESERVED = re.compile(
 )
 
 # Also a file name, a path of Pulumi's configuration and a credential's name.
-NAME_OF_SECRET_RULE = "lower-case letters, digits, '-' and '_', 1 to 63 characters, first a letter"
+_NAMING = "lower-case letters, digits, '-' and '_', 1 to 63 characters, first a letter"
 _SECRET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 _BRANCH = re.compile(r"[1-9]\d\d(\.\d{1,3}(\.\d{1,3})?)?")
@@ -88,9 +88,10 @@ def _cidr(text: str) -> str:
         raise ValueError(f"{text!r} is not a network ({error}){hint}") from None
 
 
-def _secret_name(text: str) -> str:
+def secret_name(text: str) -> str:
+    """The text, where it can name a secret; ValueError otherwise."""
     if not _SECRET_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is not a secret's name; accepted: {NAME_OF_SECRET_RULE}")
+        raise ValueError(f"{text!r} is not a secret's name; accepted: {_NAMING}")
     return text
 
 
@@ -159,7 +160,7 @@ def _host_key(text: str) -> str:
 ServerName = Annotated[str, AfterValidator(_server_name)]
 BucketName = Annotated[str, AfterValidator(_bucket_name)]
 UserName = Annotated[str, AfterValidator(_user_name)]
-SecretName = Annotated[str, AfterValidator(_secret_name)]
+SecretName = Annotated[str, AfterValidator(secret_name)]
 HomePath = Annotated[str, AfterValidator(_home_path)]
 DriverBranch = Annotated[str, BeforeValidator(_version_text), AfterValidator(_driver_branch)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]

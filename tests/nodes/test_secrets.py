@@ -37,11 +37,12 @@ def deliver(node: Node, *secrets: dict[str, Any], **more: Any) -> int:
 
 def assert_nowhere(node: Node) -> None:
     """Neither in a file on a disk, nor in the journal, nor in a process list."""
-    node.run(
-        f"! grep -rlaF {CANARY} {FOLDERS}; ! journalctl --no-pager | grep -F {CANARY};"
-        # The shell that looks is not looked at: its script comes by stdin.
-        f" ! cat /proc/[0-9]*/environ 2>/dev/null | grep -aF {CANARY}"
+    # The shell that looks is not looked at: its script comes by stdin.
+    found = node.run(
+        f"grep -rlaF {CANARY} {FOLDERS} || true; journalctl --no-pager | grep -F {CANARY} || true\n"
+        f"cat /proc/[0-9]*/environ 2>/dev/null | grep -aF {CANARY} || true"
     )
+    assert found == ""
 
 
 @pytest.fixture(scope="module", params=["debian-13", "debian-12"])
@@ -69,10 +70,14 @@ def test_they_are_delivered_once_as_files_in_memory(node: Node) -> None:
 
 
 def test_only_the_owner_can_read_its_own(node: Node) -> None:
-    node.run(
-        'as() { setpriv --reuid "$1" --clear-groups cat /run/gpuferry/secrets/"$2" >/dev/null; }\n'
-        "as 1234 wandb; ! as 1234 hf-token 2>/dev/null; ! as 65534 wandb 2>/dev/null"
-    )
+    def can_read(uid: int, name: str) -> bool:
+        path = f"/run/gpuferry/secrets/{name}"
+        read = f"setpriv --reuid {uid} --clear-groups cat {path}"
+        return node.run(f"{read} >/dev/null 2>&1 && echo yes || echo no") == "yes\n"
+
+    assert can_read(1234, "wandb")
+    assert not can_read(1234, "hf-token")
+    assert not can_read(65534, "wandb")
 
 
 def test_no_value_is_anywhere_else_on_the_server(node: Node) -> None:
