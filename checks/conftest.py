@@ -10,9 +10,10 @@ from gpuferry.checking.exposure import global_ipv6, look_now
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
+from gpuferry.checking.leaks.judge import look
 
 _AHEAD = ("survey", "containers", "freeze_readings", "outside", "container_run", "stores")
-_AHEAD += ("audit", "scanned", "lynis_report")
+_AHEAD += ("audit", "scanned", "lynis_report", "leaks")
 
 
 def use_stores(node, stores):
@@ -122,6 +123,11 @@ def _lynis_report_ahead(node, expectations):
     return Ahead(read)
 
 
+@pytest.fixture(scope="session")
+def _leaks_ahead(node):
+    return Ahead(lambda: look(node))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
@@ -182,6 +188,12 @@ def scanned(_scanned_ahead):
 def lynis_report(_lynis_report_ahead):
     """System, kind and what Lynis reports."""
     return _lynis_report_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def leaks(_leaks_ahead):
+    """What the survey for readable secrets found."""
+    return _leaks_ahead.wait()
 
 
 @pytest.fixture

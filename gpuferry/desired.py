@@ -69,11 +69,19 @@ class StackFacts(BaseModel):
         default_factory=dict, description="file name to PEM text, to be trusted by every server"
     )
     object_stores: list[dict[str, str]] = Field(default_factory=list)
+    volume_keys: dict[str, str] = Field(
+        default_factory=dict, description="key of each encrypted volume of the server, by its name"
+    )
 
 
 def roles(server: ServerSpec) -> list[str]:
     """The roles of a server, in the order in which they are played."""
-    return GPU_ROLES if server.gpu else ROLES
+    own = GPU_ROLES if server.gpu else ROLES
+    if not server.encrypted_volumes:
+        return own
+    # Before Docker, which may keep its data there.
+    at = own.index("docker")
+    return [*own[:at], "encryption", *own[at:]]
 
 
 def driver_wish(spec: Spec, server: ServerSpec) -> dict[str, Any]:
@@ -116,6 +124,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "secrets_files": _secrets(spec, server),
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
+        **_volume_variables(spec, server, facts),
         **_gpu_variables(spec, server),
         **_size(spec, server),
     }
@@ -123,7 +132,8 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
 
 def baked_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     """Ansible variables of the server that becomes an image: no secret may be in it."""
-    return {**role_variables(spec, server, StackFacts()), "secrets_files": []}
+    bare = server.model_copy(update={"encrypted_volumes": []})
+    return {**role_variables(spec, bare, StackFacts()), "secrets_files": []}
 
 
 def baked_key(spec: Spec, server: ServerSpec) -> str:
@@ -150,6 +160,7 @@ def expectations(
         "ssh": spec.ssh.model_dump(),
         "updates": spec.updates.model_dump(),
         "secrets": [{k: s[k] for k in ("name", "uid")} for s in _secrets(spec, server)],
+        "volumes": [volume.model_dump() for volume in server.encrypted_volumes],
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
@@ -158,6 +169,20 @@ def expectations(
         "kind": kind,
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
         "gpu": _gpu(spec, server),
+    }
+
+
+def _volume_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:
+    volumes = server.encrypted_volumes
+    if not volumes:
+        return {}
+    root = f"{spec.docker.daemon_options.get('data-root', '/var/lib/docker')}/"
+    return {
+        "encryption_volumes": [
+            {**volume.model_dump(), "key": facts.volume_keys.get(volume.name, "")}
+            for volume in volumes
+        ],
+        "encryption_docker_needs": [v.name for v in volumes if root.startswith(f"{v.path}/")],
     }
 
 

@@ -95,6 +95,15 @@ class ExpectedSecret(_Strict):
     uid: int = 0
 
 
+class ExpectedVolume(_Strict):
+    """A volume that must be mounted and encrypted."""
+
+    name: str
+    path: str
+    device: str = Field(default="", description="empty: encrypted files, else a disk")
+    scratch: bool = False
+
+
 class Expectations(_Strict):
     """Everything that the checks compare one server with."""
 
@@ -105,6 +114,7 @@ class Expectations(_Strict):
     ssh: ExpectedSsh = Field(default_factory=ExpectedSsh)
     updates: ExpectedUpdates = Field(default_factory=ExpectedUpdates)
     secrets: list[ExpectedSecret] = Field(default_factory=list)
+    volumes: list[ExpectedVolume] = Field(default_factory=list)
     open_ports: list[ExpectedPort] = Field(default_factory=list)
     users: list[ExpectedUser] = Field(default_factory=list)
     extra_ca_certificates: list[ExpectedCa] = Field(default_factory=list)

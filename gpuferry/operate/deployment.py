@@ -23,6 +23,9 @@ from gpuferry.prepare import docker_engine, prerequisites
 from gpuferry.spec import Spec
 from gpuferry.verdict import Verdict
 
+# Resources whose removal loses data; without its key a volume is lost, too.
+_HOLDING_DATA = ("-disk", "-bucket", "-volume-key")
+
 
 def checked_spec(project: Project) -> Spec:
     """The stack's configuration, with what only this machine can refuse refused as well."""
@@ -150,10 +153,14 @@ def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> Non
     kept = {f"{s.name}-disk" for s in spec.servers} | {
         f"{b.name}-bucket" for b in spec.object_stores
     }
-    lost = sorted(n for n in known.urns if n.endswith(("-disk", "-bucket")) and n not in kept)
+    kept |= {f"{s.name}-{v.name}-volume-key" for s in spec.servers for v in s.encrypted_volumes}
+    lost = sorted(n for n in known.urns if n.endswith(_HOLDING_DATA) and n not in kept)
     if lost:
         names = ", ".join(
-            name.replace("-disk", "'s disk").replace("-bucket", ", the bucket") for name in lost
+            name.replace("-disk", "'s disk")
+            .replace("-bucket", ", the bucket")
+            .replace("-volume-key", ", the key of an encrypted volume")
+            for name in lost
         )
         confirm(
             f"{names}: no longer declared in {pulumi.project.stack_file.name}, so all data on it "
@@ -243,7 +250,7 @@ def preview(project: Project, *, as_json: bool) -> None:
 
 
 def _holds_data(planned: dict[str, str]) -> bool:
-    return planned["operation"] == "delete" and planned["resource"].endswith(("-disk", "-bucket"))
+    return planned["operation"] == "delete" and planned["resource"].endswith(_HOLDING_DATA)
 
 
 def down(

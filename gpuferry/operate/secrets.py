@@ -134,7 +134,7 @@ def _refuse(spec: Spec, name: str, servers: list[str] | None) -> None:
     try:
         secret_name(name)
     except ValueError as error:
-        raise SpecError(f"{error}.") from None
+        raise SpecError(f"NAME: {error}.") from None
     known = [server.name for server in spec.servers]
     for server in servers or []:
         if server not in known:
@@ -144,7 +144,8 @@ def _refuse(spec: Spec, name: str, servers: list[str] | None) -> None:
 def _known(spec: Spec, name: str) -> None:
     if name not in spec.secrets:
         there = f"it declares {', '.join(sorted(spec.secrets))}" if spec.secrets else "it has none"
-        raise SpecError(f"The stack file has no secret {name!r}; {there}.")
+        # The name is not repeated: it may be the value, in the wrong place.
+        raise SpecError(f"The stack file has no secret of that name; {there}.")
 
 
 def _opened(project: Project) -> Pulumi:

@@ -12,6 +12,7 @@ from gpuferry.spec.fields import (
     BucketName,
     Cidr,
     CudaVersion,
+    DiskPath,
     DriverBranch,
     HomePath,
     HostKey,
@@ -22,6 +23,7 @@ from gpuferry.spec.fields import (
     ServerName,
     Url,
     UserName,
+    VolumePath,
 )
 
 ProviderName = Literal["local", "ssh"]
@@ -120,6 +122,27 @@ class SshAccess(_Strict):
         return self
 
 
+class EncryptedVolume(_Strict):
+    """A place on a server whose data is encrypted at rest."""
+
+    name: Annotated[ServerName, Field(max_length=24)] = Field(description="of the volume")
+    path: VolumePath = Field(description="where it is mounted, such as /vault")
+    device: DiskPath = Field(
+        default="",
+        description="an empty disk for LUKS2, such as /dev/disk/by-id/virtio-extra-1; left out: "
+        "encrypted files in /data (gocryptfs)",
+    )
+    scratch: bool = Field(
+        default=False, description="throw-away: empty after each boot, its key is kept nowhere"
+    )
+
+    @model_validator(mode="after")
+    def _scratch_has_a_disk(self) -> Self:
+        if self.scratch and not self.device:
+            raise ValueError("scratch needs a device: a disk that may be blank after a stop")
+        return self
+
+
 class ServerSpec(_Strict):
     """One server."""
 
@@ -158,6 +181,9 @@ class ServerSpec(_Strict):
     open_ports: list[Port] = Field(
         default_factory=list, description="reachable from outside; all others are closed"
     )
+    encrypted_volumes: list[EncryptedVolume] = Field(
+        default_factory=list, max_length=8, description="refused where they cannot be had safely"
+    )
     ssh: SshAccess | None = Field(default=None, description="provider ssh only")
 
     @model_validator(mode="after")
@@ -167,6 +193,14 @@ class ServerSpec(_Strict):
                 "driver: the server declares no gpu, so nothing would be installed; add gpu: "
                 "{model: …, count: …}, or leave driver out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _volumes_once(self) -> Self:
+        volumes = self.encrypted_volumes
+        _refuse_duplicates("encrypted_volumes", [v.name for v in volumes])
+        _refuse_duplicates("encrypted_volumes (path)", [v.path for v in volumes])
+        _refuse_duplicates("encrypted_volumes (device)", [v.device for v in volumes if v.device])
         return self
 
     @model_validator(mode="after")
@@ -383,7 +417,14 @@ def _fits_provider(provider: str, index: int, server: ServerSpec) -> None:
         if provider != "local":
             raise ValueError(f"{where}.kind: 'vm' is only for provider local; leave it out")
         _virtual_sizes(where, server)
-    elif server.secure_boot or server.extra_disks_gib:
+        return
+    for volume in server.encrypted_volumes:
+        if provider == "local" and volume.device:
+            raise ValueError(
+                f"{where}.encrypted_volumes: {volume.name}: a container has no disks of its own; "
+                "leave device out, or use kind: vm with extra_disks_gib"
+            )
+    if server.secure_boot or server.extra_disks_gib:
         key = "secure_boot" if server.secure_boot else "extra_disks_gib"
         raise ValueError(f"{where}.{key}: only for kind: vm; a container has neither")
 
