@@ -31,7 +31,7 @@ _NAMING = "lower-case letters, digits, '-' and '_', 1 to 63 characters, first a 
 _SECRET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 _VOLUME_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-_SYSTEM_FOLDERS = (
+_SYSTEM_FOLDERS = [
     "bin",
     "boot",
     "dev",
@@ -43,8 +43,9 @@ _SYSTEM_FOLDERS = (
     "run",
     "sbin",
     "sys",
-)
-_SYSTEM_FOLDERS += ("tmp", "usr")
+    "tmp",
+    "usr",
+]
 
 _BRANCH = re.compile(r"[1-9]\d\d(\.\d{1,3}(\.\d{1,3})?)?")
 _CUDA = re.compile(r"[1-9]\d\.\d{1,2}")

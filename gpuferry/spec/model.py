@@ -6,13 +6,12 @@ import ipaddress
 from collections import Counter
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from gpuferry.spec.fields import (
     BucketName,
     Cidr,
     CudaVersion,
-    DiskPath,
     DriverBranch,
     HomePath,
     HostKey,
@@ -23,14 +22,11 @@ from gpuferry.spec.fields import (
     ServerName,
     Url,
     UserName,
-    VolumePath,
 )
+from gpuferry.spec.protection import EncryptedVolume, SecretSpec
+from gpuferry.spec.strict import Strict as _Strict
 
 ProviderName = Literal["local", "ssh"]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Port(_Strict):
@@ -119,27 +115,6 @@ class SshAccess(_Strict):
     def _one_key(self) -> Self:
         if (self.key_file is None) == (self.private_key is None):
             raise ValueError("give exactly one of key_file and private_key")
-        return self
-
-
-class EncryptedVolume(_Strict):
-    """A place on a server whose data is encrypted at rest."""
-
-    name: Annotated[ServerName, Field(max_length=24)] = Field(description="of the volume")
-    path: VolumePath = Field(description="where it is mounted, such as /vault")
-    device: DiskPath = Field(
-        default="",
-        description="an empty disk for LUKS2, such as /dev/disk/by-id/virtio-extra-1; left out: "
-        "encrypted files in /data (gocryptfs)",
-    )
-    scratch: bool = Field(
-        default=False, description="throw-away: empty after each boot, its key is kept nowhere"
-    )
-
-    @model_validator(mode="after")
-    def _scratch_has_a_disk(self) -> Self:
-        if self.scratch and not self.device:
-            raise ValueError("scratch needs a device: a disk that may be blank after a stop")
         return self
 
 
@@ -309,23 +284,6 @@ class UpdatesSpec(_Strict):
         description="when a server may reboot for an update, such as 'Sun 03:00-05:00' (UTC), and "
         "only while nothing runs on it; empty: never by itself",
     )
-
-
-class SecretSpec(_Strict):
-    """A secret that jobs on servers read as a file in memory; written by `ferry secret`."""
-
-    value: SecretStr = Field(description="encrypted (`secure:`); in clear it is refused")
-    servers: list[ServerName] = Field(
-        default_factory=list, description="which get it; empty: all of the stack"
-    )
-    uid: int = Field(
-        default=0, ge=0, le=4294967294, description="who owns the file: the job's user; 0: root"
-    )
-    changed: str = Field(default="", description="when the value was last set")
-
-    def is_for(self, server: str) -> bool:
-        """Whether a server gets it."""
-        return not self.servers or server in self.servers
 
 
 class UserSpec(_Strict):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from ansible.module_utils import secret_store, volume_plan, volumes
 from ansible.module_utils.basic import AnsibleModule
@@ -71,6 +72,7 @@ def apply(plan, check_only):
         ]
         if record != volumes.recorded():
             done.append("the record of the volumes")
+            os.makedirs(os.path.dirname(volumes.RECORD), mode=0o755, exist_ok=True)
             secret_store.write(volumes.RECORD, json.dumps(record).encode(), 0, 0o600)
     return {"changed": bool(done), "done": done, "trouble": ""}
 

@@ -43,7 +43,7 @@ def backing(wish):
 
 
 def in_folder(wish, facts, source):
-    """A volume of encrypted files (gocryptfs), for servers without a disk or a kernel of their own."""
+    """A volume of encrypted files (gocryptfs), for servers without a disk of their own."""
     if not facts["fuse"]:
         return refuse(
             "there is no /dev/fuse, so files cannot be encrypted one by one; give the volume a "

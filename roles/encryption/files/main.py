@@ -1,4 +1,4 @@
-"""Runs on the server as root: opens (`open NAME`), closes (`close NAME`), says what is (`verify`)."""
+"""Runs on the server as root: `open NAME` and `close NAME` a volume, `verify` what is open."""
 
 from __future__ import annotations
 
