@@ -7,6 +7,14 @@ from gpuferry.checking.clock import LARGEST_OFFSET_SECONDS, offset_seconds
 from gpuferry.checking.mark import check
 from gpuferry.checking.trust import untrusted
 
+# NVIDIA's display controllers; a container sees its host's, which are not its own.
+GPUS = """
+root=/var/lib/gpusim/root
+if ! test -d $root; then systemd-detect-virt -qc && exit; root=; fi
+cd $root/sys/bus/pci/devices && grep -l ^0x10de */vendor | while read -r found; do
+    grep -l ^0x03 "${found%vendor}class"
+done
+"""
 LOOK_AT_UNITS = "look at `systemctl status UNIT` with ./ferry ssh {server}, then check again"
 
 
@@ -20,6 +28,7 @@ def readings(node):
         synchronised="timedatectl show --property=NTPSynchronized",
         timezone="readlink /etc/localtime",
         locale="cat /etc/default/locale",
+        gpus=GPUS,
     )
 
 
@@ -92,3 +101,19 @@ def test_locale_and_timezone(readings, expectations, verdict):
     measured = f"{zone}, {readings['locale'].text or 'no locale'}"
     expected = f"{expectations.timezone}, LANG=C.UTF-8"
     verdict.judge(measured == expected, measured=measured, expected=expected)
+
+
+@check("base.gpus_declared")
+def test_gpus_declared(readings, expectations, verdict):
+    """A GPU that nobody declared gets no driver, and no check of its own."""
+    found = len(readings["gpus"].output.split())
+    declared = expectations.gpu.count if expectations.gpu else 0
+    if found and not declared:
+        verdict.not_measured(
+            f"{found} NVIDIA GPU(s) on PCI, none declared: nothing is installed or checked for "
+            "them; declare servers[].gpu, then run: ./ferry up"
+        )
+        return
+    verdict.judge(
+        True, measured=f"{found} on PCI, {declared} declared", expected="none that is undeclared"
+    )

@@ -20,7 +20,7 @@ from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
 
-_MODULES = ("gpu_host", "gpu_apt", "gpu_facts")
+_MODULES = ("gpu_host", "gpu_apt", "gpu_work", "gpu_facts")
 _MORE = ("disturb", "freeze", "gpu_use", "gpu_upgrade")
 _PACKAGE = "ansible.module_utils"
 # apt's lists, dkms, docker and nvidia-smi, each at its own deadline, and a slow disk.

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gpuferry.driver.mig import profiles_of
+from gpuferry.driver.rules import table
 from gpuferry.errors import SpecError
 from gpuferry.simulation import profiles
 from gpuferry.simulation.compiled import compiled
@@ -36,10 +37,6 @@ SYSTEM_FILES = {
         b"d /run/gpusim 0755 root root\nd /run/gpusim/busy 1777 root root\n"
     ),
 }
-
-# Highest CUDA version of each driver branch (NVIDIA's CUDA release notes, table 3).
-_CUDA = {"535": "12.2", "545": "12.3", "550": "12.4", "555": "12.5", "560": "12.6", "565": "12.7"}
-_CUDA |= {"570": "12.8", "575": "12.9", "580": "13.0"}
 
 
 @dataclass(frozen=True)
@@ -143,10 +140,11 @@ def cuda_of(driver_version: str) -> str:
     Raises:
         SpecError: an unknown driver branch.
     """
-    branch = driver_version.split(".")[0]
-    if branch not in _CUDA:
+    branch = int(driver_version.split(".")[0])
+    native: dict[str, int] = table("cuda")["native"]
+    if branch not in native.values():
         raise SpecError(
-            f"The CUDA version of driver {driver_version} is not known; "
-            f"branches: {', '.join(_CUDA)}. Give the CUDA version, too."
+            f"The CUDA version of driver {driver_version} is not known; branches: "
+            f"{', '.join(map(str, native.values()))}. Give the CUDA version, too."
         )
-    return _CUDA[branch]
+    return max((version for version, least in native.items() if least == branch), key=float)

@@ -53,7 +53,7 @@ def package_effect(names):
 def work(use):
     """Who works with the GPUs, in words; what cannot be seen counts as work.
 
-    `use` is what :func:`gpu_facts.use` returns. An empty list means: nobody.
+    `use` is what :func:`gpu_work.use` returns. An empty list means: nobody.
     """
     seen = {}
     for process in [*use.get("holders", []), *use.get("compute", [])]:

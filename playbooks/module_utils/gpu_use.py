@@ -9,8 +9,9 @@ import json
 import os
 
 from ansible.module_utils import disturb
-from ansible.module_utils.gpu_facts import nvidia_smi, use
+from ansible.module_utils.gpu_facts import nvidia_smi
 from ansible.module_utils.gpu_host import Host
+from ansible.module_utils.gpu_work import use
 
 
 class Disturbs(Exception):

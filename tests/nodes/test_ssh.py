@@ -93,6 +93,8 @@ def test_only_the_declared_may_forward_ports(node: Node) -> None:
         )
     node.play("ssh_hardening", ssh_hardening_forwarding_users=["ada"])
     assert clients.may_forward(node, "ada", pair["private"])
+    gateway = node.network["subnet4"].replace(".0/24", ".1")
+    assert not clients.may_forward(node, "ada", pair["private"], gateway)
     assert not clients.may_forward(node, "bob", pair["private"])
     with pytest.raises(StepFailed, match="names nobody-here"):
         node.play("ssh_hardening", ssh_hardening_forwarding_users=["nobody-here"])

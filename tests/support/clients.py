@@ -71,11 +71,11 @@ def by_go(node: Node, folder: Path) -> str:
     return done.stdout.strip() or done.stderr.strip()
 
 
-def may_forward(node: Node, user: str, key: str) -> bool:
-    """Whether a person may reach a port of the server's loopback through a connection."""
+def may_forward(node: Node, user: str, key: str, host: str = "127.0.0.1") -> bool:
+    """Whether a person may reach a port of the server's loopback, or another host, through it."""
     with paramiko_client(node, user, key) as transport:
         try:
-            transport.open_channel("direct-tcpip", ("127.0.0.1", 22), ("127.0.0.1", 1)).close()
+            transport.open_channel("direct-tcpip", (host, 22), ("127.0.0.1", 1)).close()
         except paramiko.ChannelException as refusal:
             if refusal.code != paramiko.common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED:
                 raise

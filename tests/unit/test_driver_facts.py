@@ -88,7 +88,7 @@ def test_a_process_that_ends_while_it_is_looked_at_does_not_stop_the_gatherer(
     (tmp_path / "proc" / "17" / "comm").symlink_to("gone")
     host = HOST.Host(str(tmp_path))
     assert FACTS.processes(host) == []
-    assert FACTS.holders(host) == []
+    assert gather.gatherer("gpu_work").holders(host) == []
 
 
 def test_debians_names_of_module_and_library_are_known() -> None:

@@ -130,7 +130,7 @@ def test_the_driver_that_is_bound_is_a_choice() -> None:
         ("L5", 1, "550.1", "accepted: "),
         ("L4", 0, "550.1", "accepted: 1 to 16"),
         ("L4", 17, "550.1", "accepted: 1 to 16"),
-        ("L4", 1, "999.1", "branches: 535"),
+        ("L4", 1, "999.1", "branches: 520, 525"),
         ("L4", 1, "550", "driver_version '550' is not possible"),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import pytest
+import yaml
 
+from gpuferry.paths import REPOSITORY
 from gpuferry.shared import shared
 
 STATE = shared("update_state")
@@ -120,3 +123,20 @@ def test_figures() -> None:
     assert text.count("# TYPE gpuferry_updates_pending gauge") == 1
     assert "gpuferry_reboot_required 1\n" in text
     assert "gpuferry_updates_oldest_seconds 7\n" in text
+
+
+def test_the_program_on_the_server_is_given_everything_that_it_imports() -> None:
+    """A module that is missing there shows only once it is needed."""
+    folder = REPOSITORY / "playbooks/module_utils"
+    known = {path.stem for path in folder.glob("*.py")}
+    variables = yaml.safe_load((REPOSITORY / "roles/updates/vars/main.yml").read_text())
+    shipped = set(variables["_updates_shared"])
+    texts = [(REPOSITORY / "roles/updates/files/main.py").read_text()]
+    texts += [(folder / f"{name}.py").read_text() for name in shipped]
+    needed = set()
+    for text in texts:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ansible"):
+                names = {alias.name for alias in node.names}
+                needed |= {(node.module or "").rpartition(".")[2], *names} & known
+    assert needed <= shipped

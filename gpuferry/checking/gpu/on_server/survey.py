@@ -18,7 +18,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ansible.module_utils import gpu_apt, gpu_facts, gpu_host  # type: ignore[import-untyped]
+from ansible.module_utils import gpu_apt, gpu_facts, gpu_host, gpu_work  # type: ignore[import-untyped]
 
 SMI, NVML = "nvidia-smi", "gpuferry-nvml"
 _LOG_LINES = 4000
@@ -152,7 +152,7 @@ def kernel_log(simulated: bool) -> dict[str, Any]:
 def docker(host: Any) -> dict[str, Any]:
     """Docker's version, and the driver version that running containers with GPUs have mounted."""
     done = gpu_host.run_command(["docker", "version", "--format", "{{.Server.Version}}"])
-    running = gpu_facts.containers(host)
+    running = gpu_work.containers(host)
     return {
         "version": done["out"].strip() if done["state"] == "ok" else "",
         "state": running["containers_state"],
