@@ -20,7 +20,7 @@ from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_
 from gpuferry.operate.display import Progress
 from gpuferry.paths import local_dir
 from gpuferry.prepare import docker_engine, prerequisites
-from gpuferry.spec import Spec
+from gpuferry.spec import Spec, policy
 from gpuferry.verdict import Verdict
 
 # Resources whose removal loses data; without its key a volume is lost, too.
@@ -31,6 +31,9 @@ def checked_spec(project: Project) -> Spec:
     """The stack's configuration, with what only this machine can refuse refused as well."""
     spec = project.spec()
     check_capacity(project, spec)
+    for ruling in policy.evaluate(spec):
+        if ruling.status == "not_evaluated":
+            say_on_stderr(f"note: {ruling.rule} could not be evaluated: {ruling.why}")
     return spec
 
 
@@ -155,6 +158,11 @@ def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> Non
     }
     kept |= {f"{s.name}-{v.name}-volume-key" for s in spec.servers for v in s.encrypted_volumes}
     lost = sorted(n for n in known.urns if n.endswith(_HOLDING_DATA) and n not in kept)
+    if lost and spec.policy.protect_data:
+        raise SpecError(
+            f"policy.protect_data keeps {', '.join(lost)}: set it to false in "
+            f"{pulumi.project.stack_file.name} first, if they and their data shall go."
+        )
     if lost:
         names = ", ".join(
             name.replace("-disk", "'s disk")
@@ -257,6 +265,7 @@ def down(
     project: Project, *, yes: bool, discard_retained: bool, as_json: bool, take_over: bool
 ) -> None:
     """Remove everything the stack made."""
+    _refuse_where_protected(project)
     provider = _provider(project)
     _allow_discarding(discard_retained)
     pulumi = open_stack(project, provider, take_over)
@@ -281,6 +290,16 @@ def down(
     removed = summary.changes.get("delete", 0)
     sentence = f"Stack {project.stack} is gone: {removed} resources removed."
     _swept(project, provider, as_json, sentence)
+
+
+def _refuse_where_protected(project: Project) -> None:
+    with contextlib.suppress(SpecError):  # a broken stack file must not keep `down` from working
+        if not project.spec().policy.protect_data:
+            return
+        raise StepFailed(
+            f"policy.protect_data keeps stack {project.stack}: set it to false in "
+            f"{project.stack_file.name} first, if all its data shall go."
+        )
 
 
 def _confirm_leftovers(project: Project, provider: str, yes: bool) -> None:

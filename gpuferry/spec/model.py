@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from typing import Annotated, Literal, Self
 
@@ -23,6 +22,7 @@ from gpuferry.spec.fields import (
     Url,
     UserName,
 )
+from gpuferry.spec.policy import PolicySpec, evaluate
 from gpuferry.spec.protection import EncryptedVolume, SecretSpec
 from gpuferry.spec.strict import Strict as _Strict
 
@@ -153,6 +153,9 @@ class ServerSpec(_Strict):
     workload: Literal["general", "training", "rendering", "science"] = Field(
         default="general", description="what it is for, shown by nodes"
     )
+    price_per_hour: float | None = Field(
+        default=None, ge=0, description="what it costs, in the team's currency; for policy"
+    )
     open_ports: list[Port] = Field(
         default_factory=list, description="reachable from outside; all others are closed"
     )
@@ -214,23 +217,6 @@ class FirewallSpec(_Strict):
     ssh_open_to_the_world: bool = Field(
         default=False, description="the word that 0.0.0.0/0 or ::/0 needs"
     )
-
-    @model_validator(mode="after")
-    def _world_needs_a_word(self) -> Self:
-        if self.ssh_open_to_the_world:
-            return self
-        networks = [ipaddress.ip_network(network) for network in self.ssh_from]
-        # Two halves of the internet are the internet too.
-        for version in (4, 6):
-            same = [n for n in networks if n.version == version]
-            whole = ipaddress.ip_network("0.0.0.0/0" if version == 4 else "::/0")
-            if whole in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
-                raise ValueError(
-                    f"ssh_from: {' + '.join(map(str, same))} lets the whole internet reach SSH; "
-                    "name your own networks, or set firewall.ssh_open_to_the_world: true if you "
-                    "mean it"
-                )
-        return self
 
 
 class SshSpec(_Strict):
@@ -307,6 +293,7 @@ class Spec(_Strict):
     driver: DriverSpec = Field(default_factory=DriverSpec)
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     users: list[UserSpec] = Field(default_factory=list)
+    policy: PolicySpec = Field(default_factory=PolicySpec)
     secrets: dict[SecretName, SecretSpec] = Field(
         default_factory=dict, description="by name; see `./ferry secret --help`"
     )
@@ -339,6 +326,13 @@ class Spec(_Strict):
                     "firewall.ssh_from: name the networks that may reach SSH (your own address "
                     "among them), such as [203.0.113.7/32]"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Self:
+        for ruling in evaluate(self):
+            if ruling.status == "broken":
+                raise ValueError(f"{ruling.rule}: {ruling.why}")
         return self
 
 
