@@ -38,8 +38,8 @@ def decide(wish, facts):
 
 
 def backing(wish):
-    """The folder that holds a folder volume's encrypted files."""
-    return f"/data/.gpuferry-{wish['name']}"
+    """The folder that holds a folder volume's encrypted files; only root reaches it."""
+    return f"/data/.gpuferry-{wish['name']}/files"
 
 
 def in_folder(wish, facts, source):

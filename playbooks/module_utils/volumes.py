@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import subprocess
+import tempfile
 
 from ansible.module_utils import secret_store, volume_plan
 
@@ -25,21 +26,28 @@ class Trouble(Exception):
 
 def run(*argv, stdin=b"", fine=(0,)):
     """Output of a command; Trouble where it fails."""
-    try:
-        done = subprocess.run(
-            argv,
-            input=stdin,
-            capture_output=True,
-            timeout=SECONDS,
-            env=secret_store.ENVIRONMENT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Trouble(f"{argv[0]} could not run: {type(error).__name__}") from None
+    # Files, since a file system's daemon keeps a pipe open for as long as it runs.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            done = subprocess.run(
+                argv,
+                input=stdin,
+                stdout=out,
+                stderr=err,
+                timeout=SECONDS,
+                env=secret_store.ENVIRONMENT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Trouble(f"{argv[0]} could not run: {type(error).__name__}") from None
+        said = []
+        for stream in (out, err):
+            stream.seek(0)
+            said.append(stream.read().decode(errors="replace"))
     if done.returncode not in fine:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        lines = said[1].strip().splitlines() or ["no reason given"]
         raise Trouble(f"{' '.join(argv[:2])}: {lines[-1]}")
-    return done.stdout.decode(errors="replace")
+    return said[0]
 
 
 def text(path):
@@ -175,7 +183,9 @@ def create(volume):
             format_disk(volume, volume["key"].encode())
         return
     folder = volume_plan.backing(volume)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    # Its mode is what the mounted volume shows to everybody.
+    os.makedirs(folder, mode=0o755, exist_ok=True)
     # The least that its key stretching may be, for the same reason.
     run("gocryptfs", "-init", "-q", "-scryptn", "10", folder, stdin=volume["key"].encode() + b"\n")
 

@@ -68,7 +68,7 @@ def test_only_ciphertext_is_on_the_disk_and_the_key_nowhere(node: Node) -> None:
     assert node.run(f"find /data -name '*{CANARY}*'") == ""
     assert raw_hits(node, KEY) == ""
     assert node.run(f"journalctl --no-pager | grep -F {KEY} || true") == ""
-    assert "gocryptfs.conf" in node.run("ls /data/.gpuferry-vault")
+    assert "gocryptfs.conf" in node.run("ls /data/.gpuferry-vault/files")
 
 
 def test_another_users_process_can_use_it(node: Node) -> None:
@@ -89,7 +89,7 @@ def test_a_wrong_key_opens_nothing(node: Node) -> None:
     node.run('systemctl stop gpuferry-volume@vault; test -z "$(ls -A /vault)"')
     assert "not mounted" in verdict(node, VAULT).measured
     wrong = keys.volume_key()["key"]
-    said = node.run(f"echo {wrong} | gocryptfs -q /data/.gpuferry-vault /vault 2>&1 || true")
+    said = node.run(f"echo {wrong} | gocryptfs -q /data/.gpuferry-vault/files /vault 2>&1 || true")
     assert "Password incorrect" in said
     assert make(node, VAULT) > 0
     assert node.run(f"cat /vault/{CANARY}") == f"{CANARY}\n"

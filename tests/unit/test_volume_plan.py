@@ -58,7 +58,7 @@ OPEN = {**OURS, "users": ["holder gpuferry-vault"]}
         (FOLDER, FACTS, "create", "gocryptfs"),
         (FOLDER, facts(container=True, dm_crypt=False, disks=[]), "create", "gocryptfs"),
         (FOLDER, facts(made=["vault"]), "open", "gocryptfs"),
-        (FOLDER, facts(mounted={"/vault": "/data/.gpuferry-vault"}), "keep", "gocryptfs"),
+        (FOLDER, facts(mounted={"/vault": "/data/.gpuferry-vault/files"}), "keep", "gocryptfs"),
     ],
 )
 def test_what_is_done(wish: dict[str, Any], known: dict[str, Any], action: str, how: str) -> None:
