@@ -33,6 +33,8 @@ GPU_ROLES = [
     "updates",
     "secrets",
 ]
+# `encryption` only where a volume is declared.
+ALL_ROLES = [*GPU_ROLES, "encryption"]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
 GPU_DOCKER: dict[str, dict[str, Any]] = {
     "features": {"cdi": True},
