@@ -111,32 +111,32 @@ def up(
         )
         pulumi.ensure_stack()
         known = _known(pulumi)
-        _confirm_losses(pulumi, known, spec, yes)
+        confirm_losses(project, known, spec, yes)
         summary = _deploy(pulumi, known, progress, replace=_lost(pulumi, known, spec, progress))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """What the state holds before a deployment, read once: each reading starts the engine."""
 
     urns: dict[str, str]
     pending: bool
 
 
-def _known(pulumi: Pulumi) -> _Known:
+def _known(pulumi: Pulumi) -> Known:
     deployment = pulumi.state().get("deployment") or {}
     commands = [
         r["urn"] for r in deployment.get("resources") or [] if "command:" in r.get("type", "")
     ]
-    return _Known(
+    return Known(
         urns={urn.rsplit("::", 1)[-1]: urn for urn in commands},
         pending=bool(deployment.get("pending_operations")),
     )
 
 
 def _deploy(
-    pulumi: Pulumi, known: _Known, progress: Progress, *, replace: list[str]
+    pulumi: Pulumi, known: Known, progress: Progress, *, replace: list[str]
 ) -> events.Summary:
     if known.pending:
         progress.say("an earlier run was interrupted; continuing from where it stopped")
@@ -152,7 +152,13 @@ def _allow_discarding(discard_retained: bool) -> None:
         os.environ[bucket.DISCARD_RETAINED] = "1"
 
 
-def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> None:
+def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> None:
+    """Ask before data goes with what is no longer declared.
+
+    Raises:
+        SpecError: the stack's policy protects it.
+        PrerequisiteMissing: nobody can answer, or the answer is no.
+    """
     kept = {f"{s.name}-disk" for s in spec.servers} | {
         f"{b.name}-bucket" for b in spec.object_stores
     }
@@ -161,7 +167,7 @@ def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> Non
     if lost and spec.policy.protect_data:
         raise SpecError(
             f"policy.protect_data keeps {', '.join(lost)}: set it to false in "
-            f"{pulumi.project.stack_file.name} first, if they and their data shall go."
+            f"{project.stack_file.name} first, if they and their data shall go."
         )
     if lost:
         names = ", ".join(
@@ -171,13 +177,13 @@ def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> Non
             for name in lost
         )
         confirm(
-            f"{names}: no longer declared in {pulumi.project.stack_file.name}, so all data on it "
+            f"{names}: no longer declared in {project.stack_file.name}, so all data on it "
             "will be removed.",
             yes,
         )
 
 
-def _lost(pulumi: Pulumi, known: _Known, spec: Spec, progress: Progress) -> list[str]:
+def _lost(pulumi: Pulumi, known: Known, spec: Spec, progress: Progress) -> list[str]:
     """Start local machines that are stopped; return the URNs of what must be made again."""
     if spec.provider != "local":
         return []
@@ -357,7 +363,7 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     (entry,) = select(pulumi, [name])
     say_on_stderr(f"{name} gets a fresh system; what is outside its data disk is lost")
     known = _known(pulumi)
-    _confirm_losses(pulumi, known, spec, yes=False)
+    confirm_losses(project, known, spec, yes=False)
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:
         lost = _lost(pulumi, known, spec, progress)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpuferry.errors import SpecError
+from gpuferry.engine.project import Project
+from gpuferry.errors import PrerequisiteMissing, SpecError, StepFailed
+from gpuferry.operate import deployment
 from gpuferry.spec import parse_spec, policy
 
 SERVER = {"name": "gpu-1"}
@@ -114,3 +118,39 @@ def test_a_rule_says_what_it_found(
 def test_a_broken_rule_refuses_the_stack(config: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         parse(**config)
+
+
+@pytest.fixture
+def protected(tmp_path: Path) -> Project:
+    (tmp_path / "Pulumi.yaml").write_text("name: gpuferry\nruntime: python\n")
+    (tmp_path / "Pulumi.kept.yaml").write_text(
+        "config:\n  gpuferry:servers: [{name: gpu-1}]\n  gpuferry:policy: {protect_data: true}\n"
+    )
+    return Project(tmp_path, "kept")
+
+
+def test_down_refuses_where_data_is_protected_whatever_is_said(protected: Project) -> None:
+    with pytest.raises(StepFailed, match=r"policy.protect_data keeps stack kept: set it to false"):
+        deployment.down(protected, yes=True, discard_retained=True, as_json=False, take_over=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("old-disk", "old's disk"),
+        ("data-bucket", "data, the bucket"),
+        ("gpu-1-vault-volume-key", "gpu-1-vault, the key of an encrypted volume"),
+    ],
+)
+def test_up_refuses_to_lose_what_is_protected(
+    protected: Project, name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    spec = protected.spec()
+    known = deployment.Known(urns={name: f"urn::{name}", "gpu-1-disk": "urn::1"}, pending=False)
+    with pytest.raises(SpecError, match=r"policy\.protect_data keeps"):
+        deployment.confirm_losses(protected, known, spec, yes=True)
+    free = spec.model_copy(update={"policy": policy.PolicySpec()})
+    deployment.confirm_losses(protected, known, free, yes=True)
+    with pytest.raises(PrerequisiteMissing, match=said):
+        deployment.confirm_losses(protected, known, free, yes=False)
