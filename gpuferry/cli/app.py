@@ -8,6 +8,7 @@ import sys
 import typer
 
 from gpuferry.cli import (
+    audit,
     bench,
     check,
     converge,
@@ -39,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
+    audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
     image, sim, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)

@@ -15,7 +15,7 @@ from gpuferry.prepare import docker_engine, prerequisites
 
 # Suite to (needs the engine, needs Docker, how many run side by side).
 SUITES = {
-    "unit": (False, False, 1),
+    "unit": (False, False, 2),
     "gpusim": (False, False, 2),
     "conformance": (True, False, 1),
     "nodes": (False, True, 2),

@@ -43,8 +43,9 @@ def run(names: list[str], *, runs: int, as_json: bool) -> int:
     if runs < 1:
         raise SpecError("--runs: at least 1.")
     had_engine = docker_engine.version() is not None
-    prerequisites.prepare("local", say_on_stderr)
-    find.ensure(say_on_stderr)
+    if set(names or measures.MEASURES) - measures.NEED_NOTHING:
+        prerequisites.prepare("local", say_on_stderr)
+        find.ensure(say_on_stderr)
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="gpuferry-bench-") as folder:
         os.environ["XDG_DATA_HOME"] = f"{folder}/data"

@@ -16,6 +16,9 @@ from typing import Any
 import yaml
 
 from gpuferry import inventory
+from gpuferry.audit.choose.plan import make_plan
+from gpuferry.audit.offers.load import load_offers
+from gpuferry.audit.read.inventory import read_inventory
 from gpuferry.converge.play import run_playbook
 from gpuferry.converge.run import converge
 from gpuferry.engine import find
@@ -24,7 +27,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
-from tests.bench import state
+from tests.bench import audit_tables, state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
@@ -348,6 +351,27 @@ def baked(bench: Bench) -> list[Pair]:
     return [Pair("ferry up from the baked image", ours, "from the bare image", bare, 0.2, 20.0)]
 
 
+def audit(bench: Bench) -> list[Pair]:
+    """A table of 10,000 workloads, the whole catalogue and 500 offers; against reading it alone."""
+    table, offers = bench.folder / "workloads.csv", bench.folder / "offers.csv"
+    audit_tables.write_workloads(table, 10_000)
+    audit_tables.write_offers(offers, 500)
+
+    def reading() -> None:
+        assert len(read_inventory(table)) == 10_000
+
+    def planning() -> None:
+        plan = make_plan(read_inventory(table), load_offers(offers))
+        assert len(plan.decisions) == 10_000
+
+    seconds = bench.in_turn(planning, reading)
+    return [
+        Pair("audit of 10,000 workloads", seconds[0], "reading the table", seconds[1], None, 5.0)
+    ]
+
+
+# Measures without servers.
+NEED_NOTHING = {"audit"}
 MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "converge": no_change_converge,
     "first-converge": first_converge,
@@ -355,4 +379,5 @@ MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "scale": scale,
     "checks": checks,
     "baked": baked,
+    "audit": audit,
 }

@@ -1,0 +1,1 @@
+"""GPUs, with a source for every row and a test of itself."""

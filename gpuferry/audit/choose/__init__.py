@@ -1,0 +1,1 @@
+"""Which GPUs and which servers: fits, tight, does not fit, and why."""

@@ -1,0 +1,100 @@
+"""What a person should know about a choice before paying for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuferry.audit.choose.decision import TIGHT, Candidate, Decision
+from gpuferry.audit.estimate import work
+from gpuferry.audit.estimate.need import floor_gib
+from gpuferry.audit.read.units import show_duration, show_size
+from gpuferry.audit.read.workload import Workload
+
+# Who may be away for less than this needs a spare: a rented server takes longer to be replaced.
+SPARE_SECONDS = 900
+
+
+def of(decision: Decision) -> list[str]:
+    """Sentences about the chosen offer; empty without one."""
+    chosen, w = decision.chosen, decision.workload
+    if chosen is None:
+        return []
+    return [
+        *chosen.reasons,
+        *_memory(w, decision, chosen),
+        *_time(w, chosen),
+        *_host(chosen),
+        *_place(w, chosen),
+        *_transfer(w),
+        *_price(w, chosen),
+        *_growth(w, decision),
+    ]
+
+
+def _memory(w: Workload, decision: Decision, chosen: Candidate) -> Iterator[str]:
+    gpu = chosen.offer.gpu
+    if chosen.layout.changed:
+        yield f"assumes {chosen.layout.changed}: the job has to be changed for it"
+    if chosen.layout.tp > 2 and not gpu.nvlink:
+        yield f"tensor parallel over {gpu.interconnect}: try it before you rent more"
+    floor, said = floor_gib(w)
+    if decision.need and decision.need.basis != "measured" and gpu.vram_gb < floor - 0.5:
+        yield f"below the floor: {said}; measure a run first"
+
+
+def _time(w: Workload, chosen: Candidate) -> Iterator[str]:
+    deadline = w.number("deadline")
+    if deadline and chosen.seconds is None:
+        yield "deadline cannot be judged: nothing says how much work a run is"
+    late = bool(deadline and chosen.seconds and chosen.seconds[2] > deadline)
+    if chosen.status == TIGHT and late:
+        yield "the deadline holds at the likely speed, not at the slow end"
+
+
+def _host(chosen: Candidate) -> Iterator[str]:
+    offer = chosen.offer
+    stated = (("cores", offer.cpu_cores), ("memory", offer.memory), ("disk", offer.disk))
+    missing = [name for name, value in stated if not value]
+    if missing and offer.provider:
+        yield f"the offer does not state {', '.join(missing)}: ask for the figures below"
+    total = offer.devices * offer.visible_bytes
+    if offer.memory and offer.memory < total * 0.98:
+        text = f"{show_size(offer.memory)} host memory for {show_size(total)} GPU memory"
+        yield f"{text}: F10 wants as much"
+
+
+def _place(w: Workload, chosen: Candidate) -> Iterator[str]:
+    if w.has("data_residency") and not chosen.offer.region:
+        yield f"data has to stay in {w.text('data_residency')}; the offer names no region"
+    if w.flag("licence_bound_to_host"):
+        yield "its licence is tied to the machine: have it moved before the cutover"
+    if w.has("tolerable_downtime") and w.number("tolerable_downtime") < SPARE_SECONDS:
+        yield "may be away for minutes only: one server is not enough, plan a spare"
+
+
+def _transfer(w: Workload) -> Iterator[str]:
+    """F12: how long the data takes, and whether its files should be packed."""
+    if not w.has("source_link"):
+        return
+    size, files = w.number("dataset"), w.number("n_files")
+    link = w.number("source_link")
+    plain, packed = (work.transfer_seconds(size, link, n) for n in (files, 0))
+    text = f"F12: moving {show_size(size)} takes {show_duration(packed)}"
+    if plain > 2 * packed:
+        text += f" packed, {show_duration(plain)} as {files:,.0f} files"
+    yield text
+
+
+def _price(w: Workload, chosen: Candidate) -> Iterator[str]:
+    offer = chosen.offer
+    if offer.kind == "spot":
+        asked = "" if w.has("checkpoint_every") else "; checkpoint_every is not given"
+        yield f"spot: can be taken away at any time{asked}"
+    if offer.price_note and offer.provider:
+        yield f"{offer.id}: {offer.price_note}"
+
+
+def _growth(w: Workload, decision: Decision) -> Iterator[str]:
+    grows, first = w.number("growth_12m"), next(iter(decision.limits), None)
+    if grows and first and first.growth < grows:
+        yield f"expected growth of {grows:g} % a year uses up {first.name} first"

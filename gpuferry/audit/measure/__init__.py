@@ -1,0 +1,1 @@
+"""A row of the table, measured on the machine where the workload runs today."""

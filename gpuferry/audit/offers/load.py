@@ -1,0 +1,221 @@
+"""Offer files into offers; every mistake of a file is reported together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gpuferry.audit.catalogue.load import catalogue
+from gpuferry.audit.catalogue.match import lookup
+from gpuferry.audit.offers.offer import Offer
+from gpuferry.audit.read.cells import Problem, accepted, parse
+from gpuferry.audit.read.columns import Column
+from gpuferry.audit.read.inventory import InventoryError
+from gpuferry.audit.read.tables import Raw, Table, load_yaml, read_table
+from gpuferry.errors import SpecError
+
+_KINDS = ("on-demand", "spot", "reserved", "dedicated")
+_COLUMNS = {
+    column.name: column
+    for column in (
+        Column("id", "text", "unique name"),
+        Column("provider", "text", "who rents it out"),
+        Column("gpu", "gpu", "GPU by its name in the catalogue"),
+        Column("gpus", "number", "GPUs of the machine", low=1, high=16, whole=True),
+        Column("mig", "text", "MIG slice, such as 3g.40gb"),
+        Column("cpu_cores", "number", "cores", low=1, high=4096),
+        Column("memory", "size", "host memory", low=1),
+        Column("disk", "size", "local NVMe"),
+        Column("network", "rate", "between servers"),
+        Column("price", "number", "for one period", high=1e7),
+        Column("currency", "text", "ISO 4217 code"),
+        Column("period", "choice", "that the price is for", ("hour", "month")),
+        Column("setup_fee", "number", "once", high=1e7),
+        Column("term", "duration", "shortest time to rent"),
+        Column("date", "date", "of the price"),
+        Column("kind", "choice", "of offer", _KINDS),
+        Column("region", "text", "where it is"),
+        Column("source", "text", "where the price was read"),
+        Column("max_servers", "number", "that can be had", low=1, high=4096, whole=True),
+    )
+}
+_TERM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(months?|years?|mo)\s*")
+
+
+@dataclass(frozen=True)
+class Offers:
+    """All offers, the currency they are compared in, and what others are worth in it."""
+
+    offers: tuple[Offer, ...]
+    currency: str
+    rates: dict[str, float]
+    source: str = ""
+
+    def converted(self, value: float | None, currency: str) -> float | None:
+        """A price in the common currency, None where there is no rate."""
+        if value is None:
+            return None
+        if currency == self.currency:
+            return value
+        rate = self.rates.get(currency)
+        return None if rate is None else value * rate
+
+
+def example_text() -> str:
+    """The example set, as a file to start from."""
+    return resources.files(__package__).joinpath("example.yaml").read_text(encoding="utf-8")
+
+
+def hypothetical() -> Offers:
+    """Every GPU of the catalogue in servers of 1, 2, 4 and 8, without prices."""
+    offers = tuple(
+        Offer(f"{gpu.name} x {count}", "", gpu, count, gpu.visible_bytes)
+        for gpu in catalogue()
+        for count in (1, 2, 4, 8)
+    )
+    return Offers(offers, "", {}, "the catalogue (no offers given)")
+
+
+def load_offers(path: Path) -> Offers:
+    """Read an offer file (YAML with `offers:`, CSV or XLSX).
+
+    Raises:
+        InventoryError: with every mistake of the file.
+        SpecError: it cannot be read at all.
+    """
+    currency = ""
+    rates: dict[str, float] = {}
+    if path.suffix.lower() in (".yaml", ".yml"):
+        document = load_yaml(path) if path.exists() else None
+        if document is None:
+            raise SpecError(f"{path}: no such offer file. `./ferry audit init` writes an example.")
+        if not isinstance(document, dict) or not isinstance(document.get("offers"), list):
+            raise SpecError(f"{path}: a list `offers:` is required.")
+        table = Table(str(path))
+        common = document.get("defaults") or {}
+        common = common if isinstance(common, dict) else {"defaults": common}
+        if document.get("currency"):
+            common = {"currency": document["currency"], **common}
+        for index, row in enumerate(document["offers"], 1):
+            cells = {str(k): v for k, v in row.items()} if isinstance(row, dict) else {}
+            cells = {**common, **cells}
+            name = f" ({cells['id']})" if cells.get("id") else ""
+            table.rows.append(Raw(f"offer {index}{name}", index, cells))
+        currency = str(document.get("currency") or "")
+        rates = document.get("rates") or {}
+        for key in set(map(str, document)) - {"offers", "currency", "rates", "defaults"}:
+            accept = "offers, currency, rates, defaults"
+            table.problems.append(Problem("", key, "", "is not known at the top level", accept))
+        if not isinstance(rates, dict) or not all(
+            isinstance(v, int | float) and v > 0 for v in rates.values()
+        ):
+            accept = "such as {EUR: 1.08}: one euro in the common currency"
+            table.problems.append(Problem("", "rates", str(rates), "is no table of rates", accept))
+            rates = {}
+    else:
+        table = read_table(path)
+    offers = offers_of(table)
+    currencies = [o.currency for o in offers if o.currency]
+    common = currency or (Counter(currencies).most_common(1)[0][0] if currencies else "USD")
+    return Offers(tuple(offers), common, {str(k): float(v) for k, v in rates.items()}, str(path))
+
+
+def offers_of(table: Table) -> list[Offer]:
+    """The offers of a table.
+
+    Raises:
+        InventoryError: with every mistake of it.
+    """
+    problems, offers = list(table.problems), []
+    seen: dict[str, str] = {}
+    for raw in table.rows:
+        values, found = _values(raw)
+        problems += found
+        offer = _offer(raw, values, problems) if not found else None
+        if offer is None:
+            continue
+        if offer.id in seen:
+            why = f"is used twice; {seen[offer.id]} has it too"
+            problems.append(Problem(raw.where, "id", offer.id, why))
+        seen.setdefault(offer.id, raw.where)
+        offers.append(offer)
+    if problems:
+        raise InventoryError(table.source, problems)
+    return offers
+
+
+def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
+    values: dict[str, Any] = {}
+    problems = []
+    for name, content in raw.cells.items():
+        column = _COLUMNS.get(name)
+        if column is None:
+            accept = ", ".join(_COLUMNS)
+            problems.append(Problem(raw.where, name, "", "is no column of an offer", accept))
+            continue
+        if content is None or (isinstance(content, str) and not content.strip()):
+            continue
+        if name == "term" and (match := _TERM.fullmatch(str(content))):
+            years = match.group(2).startswith("y")
+            values[name] = float(match.group(1)) * (12 if years else 1) * 730 * 3600
+            continue
+        try:
+            values[name] = parse(column, content)[0]
+        except ValueError as error:
+            problems.append(Problem(raw.where, name, str(content), str(error), accepted(column)))
+    for name in ("id", "provider", "gpu", "gpus"):
+        if name not in values and name not in {p.column for p in problems}:
+            problems.append(Problem(raw.where, name, "", "is missing"))
+    if "price" in values and not values.get("currency"):
+        why = "is missing; a price needs one"
+        problems.append(Problem(raw.where, "currency", "", why, "a code such as USD or EUR"))
+    elif values.get("currency") and not re.fullmatch(r"[A-Z]{3}", values["currency"]):
+        why = "is no currency"
+        accept = "a code such as USD or EUR"
+        problems.append(Problem(raw.where, "currency", values["currency"], why, accept))
+    return values, problems
+
+
+def _offer(raw: Raw, values: dict[str, Any], problems: list[Problem]) -> Offer | None:
+    match = lookup(values["gpu"])
+    if match.gpu is None:
+        problems.append(Problem(raw.where, "gpu", values["gpu"], match.why, match.accepted))
+        return None
+    gpu = match.gpu
+    visible, share = gpu.visible_bytes, 1.0
+    if "mig" in values:
+        slice_ = re.fullmatch(r"([1-7])g\.(\d+)gb", values["mig"].lower())
+        if not slice_ or not gpu.mig_slices:
+            why = "is no MIG slice" if gpu.mig_slices else f"{gpu.name} has no MIG"
+            accept = "such as 1g.10gb, 3g.40gb"
+            problems.append(Problem(raw.where, "mig", values["mig"], why, accept))
+            return None
+        share = int(slice_.group(1)) / gpu.mig_slices
+        visible = min(int(slice_.group(2)) * 1e9, gpu.visible_bytes)
+    return Offer(
+        id=values["id"],
+        provider=values["provider"],
+        gpu=gpu,
+        gpus=int(values["gpus"]),
+        visible_bytes=visible,
+        share=share,
+        mig=values.get("mig", ""),
+        cpu_cores=values.get("cpu_cores", 0.0),
+        memory=values.get("memory", 0.0),
+        disk=values.get("disk", 0.0),
+        network=values.get("network", 0.0),
+        price=values.get("price"),
+        currency=values.get("currency", ""),
+        period=values.get("period", "hour"),
+        setup_fee=values.get("setup_fee", 0.0),
+        term_months=values.get("term", 0.0) / (730 * 3600),
+        date=values.get("date"),
+        kind=values.get("kind", "on-demand"),
+        region=values.get("region", ""),
+        source=values.get("source", ""),
+        max_servers=int(values.get("max_servers", 1)),
+    )

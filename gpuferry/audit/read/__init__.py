@@ -1,0 +1,1 @@
+"""Facts in: tables of workloads, model files, and the units that people write."""

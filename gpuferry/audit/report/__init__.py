@@ -1,0 +1,1 @@
+"""The answer as a table, as JSON and as one HTML file."""

@@ -1,0 +1,263 @@
+"""audit: a table of workloads into the servers to rent, shown, reported, applied."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from gpuferry.audit.choose.plan import Plan, explain, make_plan
+from gpuferry.audit.offers.load import Offers, example_text, hypothetical, load_offers
+from gpuferry.audit.read.columns import COLUMNS
+from gpuferry.audit.read.inventory import InventoryError, read_inventory
+from gpuferry.audit.read.workload import Workload
+from gpuferry.audit.report import terminal
+from gpuferry.audit.report.document import document
+from gpuferry.engine.project import Project
+from gpuferry.errors import SpecError
+from gpuferry.operate.console import confirm, print_json, print_table, say_on_stderr, stdout_console
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "audit/read/example.yaml"
+# Above this a person should be told that it goes on.
+MANY = 500
+
+
+def init(table: Path, offers: Path | None) -> None:
+    """Write the example table, and the example offers where a file is named.
+
+    Raises:
+        SpecError: a file is there already.
+    """
+    wanted = [(table, EXAMPLE.read_text(encoding="utf-8"))]
+    if offers is not None:
+        wanted.append((offers, example_text()))
+    for path, _ in wanted:
+        if path.suffix.lower() not in (".yaml", ".yml"):
+            raise SpecError(f"{path}: the example is YAML; name it .yaml (CSV and XLSX are read).")
+        if path.exists():
+            raise SpecError(f"{path}: is there already; name another file.")
+    for path, text in wanted:
+        write(path, text)
+        say_on_stderr(f"wrote {path}")
+
+
+def write(path: Path, text: str) -> None:
+    """Write beside, then rename, so that no half file stays."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
+    """Read a table (and offers) and say every mistake; 0 when there is none, else 2."""
+    problems = []
+    workloads: list[Workload] = []
+    try:
+        workloads = read_inventory(table)
+    except InventoryError as error:
+        problems += error.problems
+    if offers is not None:
+        try:
+            load_offers(offers)
+        except InventoryError as error:
+            problems += error.problems
+    if as_json:
+        rows = [vars(problem) for problem in problems]
+        print_json({"ok": not problems, "workloads": len(workloads), "problems": rows})
+    elif problems:
+        for problem in problems:
+            print(problem)
+        say_on_stderr(f"{len(problems)} mistakes")
+    else:
+        for w in workloads:
+            for note in w.notes:
+                print(f"{w.id}: {note}")
+        print(f"{len(workloads)} workloads, no mistakes")
+    return 2 if problems else 0
+
+
+def columns(*, as_json: bool) -> None:
+    """List the columns of the table."""
+    from gpuferry.audit.read.cells import accepted
+
+    if as_json:
+        print_json([{**vars(c), "accepted": accepted(c)} for c in COLUMNS.values()])
+        return
+    rows = [[c.group, c.name, c.help, accepted(c)] for c in COLUMNS.values()]
+    print_table("", ["", "column", "what", "accepted"], rows)
+
+
+def gpus(name: str | None, *, as_json: bool) -> int:
+    """List the catalogue, or find one GPU by its name; 1 when it is not known."""
+    from gpuferry.audit.catalogue.load import catalogue
+    from gpuferry.audit.catalogue.match import lookup
+
+    found = catalogue()
+    if name is not None:
+        match = lookup(name)
+        found = match.candidates
+        if match.gpu is None:
+            say_on_stderr(f"{name!r} {match.why}: {match.accepted}")
+    if as_json:
+        print_json([{**vars(gpu), "visible_mib": gpu.visible_mib} for gpu in found])
+    elif found:
+        rows = [
+            [
+                g.name, g.compute_capability, f"{g.vram_gb:g}", f"{g.visible_mib / 1024:.1f}",
+                f"{g.mem_bw_gbs:g}", f"{g.bf16_tflops:g}" if g.bf16_tflops else "none",
+                f"{g.fp8_tflops:g}" if g.fp8_tflops else "none", "full" if g.full_fp64 else "slow",
+                "yes" if g.ecc else "no", g.interconnect, f"{g.tdp_w:g}", g.source,
+            ]
+            for g in found
+        ]  # fmt: skip
+        names = ["GPU", "cc", "GB", "GiB seen", "GB/s", "BF16", "FP8", "FP64", "ECC", "link", "W",
+                 "source"]  # fmt: skip
+        print_table("", names, rows)
+    return 0 if len(found) == 1 or name is None else 1
+
+
+def planned(table: Path, offers: Path | None) -> Plan:
+    """Read everything and decide."""
+    workloads = read_inventory(table)
+    if len(workloads) > MANY:
+        say_on_stderr(f"deciding about {len(workloads)} workloads")
+    return make_plan(workloads, _offers(offers))
+
+
+def _offers(path: Path | None) -> Offers:
+    return load_offers(path) if path is not None else hypothetical()
+
+
+def plan(table: Path, offers: Path | None, html: Path | None, *, as_json: bool) -> int:
+    """Show the plan; 1 when a workload got no server."""
+    result = planned(table, offers)
+    if html is not None:
+        from gpuferry.audit.report.page import page
+
+        say_on_stderr(f"writing {html}")
+        write(html, page(result, f"Audit of {table.name}"))
+    if as_json:
+        print_json(document(result))
+    else:
+        print_table("", terminal.COLUMNS, terminal.rows(result))
+        print_table("\nservers to rent", terminal.SERVER_COLUMNS, terminal.server_rows(result))
+        for remark in terminal.remarks(result):
+            stdout_console().print(f"- {remark}", markup=False)
+    return 0 if all(d.chosen for d in result.decisions) else 1
+
+
+def show(table: Path, offers: Path | None, name: str, *, as_json: bool) -> int:
+    """Everything about one workload: terms, reasons, every GPU."""
+    workloads = read_inventory(table)
+    known = [w for w in workloads if w.id == name]
+    if not known:
+        near = difflib.get_close_matches(name, [w.id for w in workloads], n=3)
+        there = ", ".join(w.id for w in workloads[:12])
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {there}."
+        raise SpecError(f"{table}: there is no workload {name!r}; {hint}")
+    result = make_plan(known, _offers(offers))
+    decision = explain(result.decisions[0], result.fleet)
+    if as_json:
+        print_json(document(result))
+    else:
+        from gpuferry.audit.report.one import sections
+
+        for title, names, rows in sections(decision, result.offers.currency):
+            print_table(f"\n{title}", names, rows)
+    return 0 if decision.chosen else 1
+
+
+def apply(
+    project: Project, table: Path, offers: Path | None, *,
+    provider: str, ssh_from: list[str], rehearsal: bool, yes: bool, dry_run: bool,
+) -> None:  # fmt: skip
+    """Write the servers into the stack file, after showing what changes.
+
+    Raises:
+        SpecError: the result would not be a valid stack file; nothing is changed then.
+    """
+    from gpuferry.audit.apply.stackfile import edit
+    from gpuferry.audit.apply.wishes import wants_bucket, wishes
+    from gpuferry.spec.file import load_spec, read_config
+
+    result = planned(table, offers)
+    path = project.stack_file
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    if old.strip():
+        provider = str(read_config(path).get("gpuferry:provider", "local"))
+    entries = wishes(result, provider, rehearsal=rehearsal)
+    try:
+        new, kept = edit(
+            old, entries, provider=provider, bucket=wants_bucket(result), ssh_from=ssh_from
+        )
+    except SpecError as error:
+        raise SpecError(f"{path.name}: {error}") from None
+    for line in kept:
+        say_on_stderr(f"kept: {line}")
+    missing = [d.workload.id for d in result.decisions if d.chosen is None]
+    if missing:
+        say_on_stderr(f"without a server, and so not written: {', '.join(missing)}")
+    if new == old:
+        say_on_stderr(f"{path.name}: nothing to change")
+        return
+    draft = path.with_name(f"Pulumi.{project.stack}.yaml.{os.getpid()}")
+    try:
+        draft.write_text(new, encoding="utf-8")
+        try:
+            load_spec(draft)
+        except SpecError as error:
+            text = str(error).removeprefix(f"{draft.name}: ")
+            raise SpecError(
+                f"{path.name} would not be valid, so it was not changed: {text}"
+            ) from None
+        _show_diff(old, new, path.name)
+        if dry_run:
+            return
+        confirm(f"{path.name} will be changed as shown.", yes)
+        if old:
+            draft.chmod(path.stat().st_mode)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    say_on_stderr(f"wrote {path.name}; next: ./ferry preview --stack {project.stack}")
+
+
+def _show_diff(old: str, new: str, name: str) -> None:
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), f"{name} (now)", f"{name} (after)", lineterm=""
+    )
+    for line in lines:
+        print(line)
+
+
+def measure(
+    name: str, kind: str, *, ssh: str | None, seconds: float, pid: int | None, data: Path | None,
+    out: Path | None, every: float, ssh_config: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Measure a machine or a job and write a row."""
+    from gpuferry.audit.measure.row import row_text
+    from gpuferry.audit.measure.run import measure as run
+
+    row_text(name, kind, {})  # a wrong kind is said before two hours of measuring
+    found: dict[str, Any] = run(
+        ssh=ssh,
+        seconds=seconds,
+        pid=pid,
+        data=data,
+        every=every,
+        say=say_on_stderr,
+        ssh_config=ssh_config,
+    )
+    text = row_text(name, kind, found)
+    if as_json:
+        print_json({"ok": True, "measured": found, "row": text})
+    elif out is None:
+        print(text, end="")
+    if out is not None:
+        write(out, text)
+        say_on_stderr(f"wrote {out}")
+    return 130 if found.get("interrupted") else 0

@@ -1,0 +1,115 @@
+"""The report is one file that needs nothing else, and a browser draws it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuferry.audit.report.document import document
+from gpuferry.audit.report.page import page
+from gpuferry.operate import auditing
+from tests.bench import audit_examples
+from tests.support.audit import decided, planned, row
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.fixture(scope="module")
+def report() -> str:
+    return page(audit_examples.plan("llm-finetune"), "Audit")
+
+
+def test_nothing_is_loaded_from_elsewhere(report: str) -> None:
+    text = re.sub(r"<script>.*?</script>", "", report, flags=re.S)
+    assert not re.search(r"<(link|script|img|iframe)[^>]*(src|href)=", text)
+    assert "default-src 'none'" in text
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_every_term_with_its_formula_and_basis_is_there(report: str) -> None:
+    for part in ("F1", "F2", "F3", "F4", "F5", "F10", "F11", "8.03e9", "KV cache",
+                 "Cheaper for an hour",
+                 "assistant-service", "declared 2026-11-20", "does not fit"):  # fmt: skip
+        assert part in report, part
+
+
+def test_texts_of_the_table_cannot_become_markup() -> None:
+    name = "</script><script>alert(1)</script><b>"
+    w = row(id=name, kind="sim", basis="measured", peak_vram="9 GiB", owner="<i>x</i>")
+    html = page(planned([w], {"gpu": "L4", "id": "<u>"}), "<title>")
+    assert "<script>alert" not in html
+    assert "<i>x" not in html
+    assert "<u>" not in html
+    figures = re.search(r'id="figures">(.*?)</script>', html, re.S)
+    assert figures is not None
+    assert json.loads(figures.group(1))
+
+
+def test_a_report_without_any_offer_that_fits_can_be_written() -> None:
+    html = page(planned([row(kind="etl")], {"gpu": "L4"}), "Audit")
+    assert "no offer fits" in html
+    assert "nothing says how much GPU memory" in html
+
+
+def test_every_workload_has_one_verdict() -> None:
+    fits = row(id="fits", kind="sim", basis="measured", peak_vram="9 GiB")
+    tight = row(id="tight", kind="sim", basis="measured", peak_vram="20 GiB")
+    none = row(id="none", kind="sim", basis="measured", peak_vram="90 GiB")
+    verdicts = document(planned([fits, tight, none], {"gpu": "L4"}))["verdicts"]
+    assert [v["status"] for v in verdicts] == ["pass", "not_measured", "refused"]
+    assert all(v["next_step"] for v in verdicts[1:])
+    assert json.loads(json.dumps(verdicts)) == verdicts
+
+
+def test_a_tight_choice_says_what_decides() -> None:
+    decision = decided(row(params="1B", kind="infer", context=1024, concurrency=1), {"gpu": "T4"},
+                       {"gpu": "RTX A4000"})  # fmt: skip
+    assert decision.status == "tight"
+    assert "below the floor" in " ".join(decision.notes)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
+def test_a_browser_draws_the_charts(report: str, tmp_path: Path) -> None:
+    assert BROWSER is not None
+    (tmp_path / "report.html").write_text(report)
+    done = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000",
+         "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+         f"{(tmp_path / 'report.html').as_uri()}#w-0"],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, [x for x in done.stderr.splitlines() if "CONSOLE" in x]
+    charts = done.stdout.count('class="main-svg"')
+    assert charts >= 3, charts  # the servers, and the two charts of the workload that is open
+    assert done.stdout.count("chart js-plotly-plot") == 3
+
+
+@pytest.mark.parametrize("name", audit_examples.EXAMPLES)
+def test_a_worked_example_comes_to_what_the_page_says(name: str) -> None:
+    text = (audit_examples.FOLDER.parents[1] / "audit.md").read_text()
+    assert audit_examples.block(name) in text
+
+
+def test_the_example_of_init_can_be_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, offers, html = (tmp_path / n for n in ("w.yaml", "o.yaml", "r.html"))
+    auditing.init(table, offers)
+    assert auditing.check(table, offers, as_json=False) == 0
+    assert auditing.plan(table, offers, html, as_json=True) == 0
+    answer = json.loads(capsys.readouterr().out.partition("mistakes\n")[2])
+    assert len(answer["workloads"]) == 5
+    assert answer["ok"]
+    assert html.stat().st_size > 1_000_000
+    assert auditing.show(table, offers, "wing-flow", as_json=False) == 0
+    shown = capsys.readouterr().out
+    assert "40,000,000" in shown
+    assert "every GPU of the catalogue" in shown
