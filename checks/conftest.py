@@ -10,11 +10,12 @@ from gpuferry.checking.exposure import global_ipv6, look
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.survey import take
 from gpuferry.checking.gpu_container import list_gpus
+from gpuferry.checking.leaks.judge import look as look_for_leaks
 from gpuferry.checking.sockets import reachable_listeners
 
 _AHEAD = (
     "firewall_readings", "outside", "survey", "containers", "container_run", "stores",
-    "freeze_readings", "updates_readings", "audit", "scanned", "lynis_report",
+    "freeze_readings", "updates_readings", "audit", "scanned", "lynis_report", "leaks",
 )  # fmt: skip
 
 
@@ -159,6 +160,11 @@ def _lynis_report_ahead(node, expectations):
     return Ahead(read)
 
 
+@pytest.fixture(scope="session")
+def _leaks_ahead(node):
+    return Ahead(lambda: look_for_leaks(node))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _look_ahead(request):
     """Start the slow readings at once where a selected check needs them."""
@@ -231,6 +237,12 @@ def scanned(_scanned_ahead):
 def lynis_report(_lynis_report_ahead):
     """System, kind and what Lynis reports."""
     return _lynis_report_ahead.wait()
+
+
+@pytest.fixture(scope="session")
+def leaks(_leaks_ahead):
+    """What the survey for readable secrets found."""
+    return _leaks_ahead.wait()
 
 
 @pytest.fixture

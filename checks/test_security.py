@@ -1,13 +1,20 @@
 """What takes a minute and `ferry check --security` asks for: the server as a stranger meets it."""
 
+import json
+
 import pytest
 
 from gpuferry import exposure
-from gpuferry.checking import lynis, scan, ssh_audit
+from gpuferry.checking import lynis, scan, ssh_audit, volumes
+from gpuferry.checking.leaks.judge import judge
 from gpuferry.checking.mark import check
 from gpuferry.checking.nft import other_filters
 
 CLOSE = "stop the service or declare its port in open_ports, then run: ./ferry converge {server}"
+TAKE_OUT = (
+    "replace the secret where it came from, then hand it over as a file: ./ferry secret set NAME, "
+    "and mount /run/gpuferry/secrets/NAME"
+)
 LYNIS = "read what it suggests (evidence), and mend what is new"
 
 
@@ -70,18 +77,20 @@ def test_lynis(lynis_report, verdict):
     verdict.judge(index >= floor, measured=str(index), expected=f">= {floor}", evidence=evidence)
 
 
-@check("security.secrets", severity="critical")
-def test_secrets(verdict):
+@check("security.secrets", severity="critical", next_step=TAKE_OUT, deadline_seconds=120)
+def test_secrets(leaks, verdict):
     """No secret can be read inside containers, images, units or process lists."""
-    verdict.not_measured("there is no scan for secrets on servers yet")
+    verdict.answers.append(judge(leaks))
 
 
 @check("security.encryption_at_rest", severity="critical")
-def test_encryption_at_rest(verdict):
-    """The data disk and the buckets are encrypted."""
-    verdict.not_measured(
-        "disks and buckets are not encrypted by this version, so none was looked at"
-    )
+def test_encryption_at_rest(node, expectations, verdict):
+    """What is declared to be encrypted at rest is; the rest is named."""
+    if not expectations.volumes:
+        verdict.not_measured("no encrypted volume is declared, so all disks and buckets are clear")
+        return
+    told = node.read(said=volumes.VERIFY)["said"]
+    verdict.answers.append(volumes.judge(expectations.volumes, json.loads(told.output)))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "provider"}
-ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates"]
+ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "secrets"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
     "base",
@@ -31,7 +31,10 @@ GPU_ROLES = [
     "docker",
     "freeze",
     "updates",
+    "secrets",
 ]
+# `encryption` only where a volume is declared.
+ALL_ROLES = [*GPU_ROLES, "encryption"]
 # What Docker needs for GPUs, beside what the stack declares: merged into daemon.json by its owner.
 GPU_DOCKER: dict[str, dict[str, Any]] = {
     "features": {"cdi": True},
@@ -46,7 +49,13 @@ def declared_digest(spec: Spec, server: ServerSpec) -> str:
     """Hash of all that is declared about one server; another one means that `up` is due."""
     shared = spec.model_dump_json(include=_SHARED)
     stores = ",".join(sorted(store.name for store in spec.object_stores))
-    text = f"{server.model_dump_json()}{shared}{stores}"
+    # Not their values: whoever reads the stack file cannot decrypt them, and must get the same.
+    secrets = [
+        [name, secret.uid, secret.changed]
+        for name, secret in sorted(spec.secrets.items())
+        if secret.is_for(server.name)
+    ]
+    text = f"{server.model_dump_json()}{shared}{stores}{json.dumps(secrets) if secrets else ''}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -62,11 +71,19 @@ class StackFacts(BaseModel):
         default_factory=dict, description="file name to PEM text, to be trusted by every server"
     )
     object_stores: list[dict[str, str]] = Field(default_factory=list)
+    volume_keys: dict[str, str] = Field(
+        default_factory=dict, description="key of each encrypted volume of the server, by its name"
+    )
 
 
 def roles(server: ServerSpec) -> list[str]:
     """The roles of a server, in the order in which they are played."""
-    return GPU_ROLES if server.gpu else ROLES
+    own = GPU_ROLES if server.gpu else ROLES
+    if not server.encrypted_volumes:
+        return own
+    # Before Docker, which may keep its data there.
+    at = own.index("docker")
+    return [*own[:at], "encryption", *own[at:]]
 
 
 def driver_wish(spec: Spec, server: ServerSpec) -> dict[str, Any]:
@@ -106,16 +123,24 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "firewall_open_ports": _ports(server),
         "updates_automatic": spec.updates.automatic,
         "updates_reboot_window": spec.updates.reboot_window,
+        "secrets_files": _secrets(spec, server),
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
+        **_volume_variables(spec, server, facts),
         **_gpu_variables(spec, server),
         **_size(spec, server),
     }
 
 
+def baked_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
+    """Ansible variables of the server that becomes an image: no secret may be in it."""
+    bare = server.model_copy(update={"encrypted_volumes": []})
+    return {**role_variables(spec, bare, StackFacts()), "secrets_files": []}
+
+
 def baked_key(spec: Spec, server: ServerSpec) -> str:
     """What the baked image of a server depends on, beside the roles and the bare image."""
-    variables = role_variables(spec, server, StackFacts())
+    variables = baked_variables(spec, server)
     own = ("firewall_ssh_from", "ssh_hardening_never_banned", "base_extra_ca_certificates")
     lasting = {k: v for k, v in variables.items() if k not in own and not k.startswith("resize_")}
     text = json.dumps([lasting, server.gpu.model_dump() if server.gpu else {}], sort_keys=True)
@@ -136,6 +161,8 @@ def expectations(
         "ssh_from": ssh_from(spec, facts),
         "ssh": spec.ssh.model_dump(),
         "updates": spec.updates.model_dump(),
+        "secrets": [{k: s[k] for k in ("name", "uid")} for s in _secrets(spec, server)],
+        "volumes": [volume.model_dump() for volume in server.encrypted_volumes],
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
@@ -145,6 +172,28 @@ def expectations(
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
         "gpu": _gpu(spec, server),
     }
+
+
+def _volume_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:
+    volumes = server.encrypted_volumes
+    if not volumes:
+        return {}
+    root = f"{spec.docker.daemon_options.get('data-root', '/var/lib/docker')}/"
+    return {
+        "encryption_volumes": [
+            {**volume.model_dump(), "key": facts.volume_keys.get(volume.name, "")}
+            for volume in volumes
+        ],
+        "encryption_docker_needs": [v.name for v in volumes if root.startswith(f"{v.path}/")],
+    }
+
+
+def _secrets(spec: Spec, server: ServerSpec) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "value": secret.value.get_secret_value(), "uid": secret.uid}
+        for name, secret in sorted(spec.secrets.items())
+        if secret.is_for(server.name)
+    ]
 
 
 def _gpu(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:

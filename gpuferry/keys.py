@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import secrets
@@ -30,6 +31,11 @@ def ssh_key_pair(comment: str) -> dict[str, str]:
     )
     line = f"{public.decode()} {comment}" if comment else public.decode()
     return {"private": private.decode(), "public": line}
+
+
+def volume_key() -> dict[str, str]:
+    """A new key of an encrypted volume: 256 bits, in letters and digits that can be typed."""
+    return {"key": base64.b32encode(secrets.token_bytes(32)).decode().rstrip("=")}
 
 
 def access_key() -> dict[str, str]:

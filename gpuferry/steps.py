@@ -127,6 +127,8 @@ STEPS: dict[tuple[str, str], Step] = {
     ("host-key", "update"): _previous,
     ("access-key", "create"): lambda _: keys.access_key(),
     ("access-key", "update"): _previous,
+    ("volume-key", "create"): lambda _: keys.volume_key(),
+    ("volume-key", "update"): _previous,
     ("network", "create"): _network_create,
     ("network", "delete"): _network_delete,
     ("disk", "create"): _disk_create,

@@ -36,6 +36,8 @@ def main(spec: Spec) -> None:
     pulumi.export("servers", {server.name: server.machine for server in servers})
     pulumi.export("exposure", {server.name: server.exposure for server in servers})
     pulumi.export("object_stores", {store.name: store.endpoint for store in stores})
+    volume_keys = {server.name: server.volume_keys for server in servers}
+    pulumi.export("volume_keys", pulumi.Output.secret(volume_keys))
     access = {store.name: store.access for store in stores}
     pulumi.export("object_store_access", pulumi.Output.secret(access))
     pulumi.export("verdicts", [g.verdicts for g in servers])

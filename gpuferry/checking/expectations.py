@@ -88,6 +88,22 @@ class ExpectedUpdates(_Strict):
     reboot_window: str = ""
 
 
+class ExpectedSecret(_Strict):
+    """A secret that must be there; its value is never known here."""
+
+    name: str
+    uid: int = 0
+
+
+class ExpectedVolume(_Strict):
+    """A volume that must be mounted and encrypted."""
+
+    name: str
+    path: str
+    device: str = Field(default="", description="empty: encrypted files, else a disk")
+    scratch: bool = False
+
+
 class Expectations(_Strict):
     """Everything that the checks compare one server with."""
 
@@ -97,6 +113,8 @@ class Expectations(_Strict):
     ssh_from: list[str] = Field(default_factory=list, description="empty: anywhere")
     ssh: ExpectedSsh = Field(default_factory=ExpectedSsh)
     updates: ExpectedUpdates = Field(default_factory=ExpectedUpdates)
+    secrets: list[ExpectedSecret] = Field(default_factory=list)
+    volumes: list[ExpectedVolume] = Field(default_factory=list)
     open_ports: list[ExpectedPort] = Field(default_factory=list)
     users: list[ExpectedUser] = Field(default_factory=list)
     extra_ca_certificates: list[ExpectedCa] = Field(default_factory=list)

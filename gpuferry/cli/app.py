@@ -23,6 +23,7 @@ from gpuferry.cli import (
     preview,
     rebuild,
     resize,
+    secret,
     sim,
     ssh,
     test,
@@ -40,8 +41,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, image,
-    sim, doctor, env, test, lint, bench,
+    audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
+    image, sim, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

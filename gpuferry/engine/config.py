@@ -38,6 +38,13 @@ def prepare(project: Project) -> Path:
     return copy
 
 
+def salt(project: Project) -> dict[str, Any]:
+    """What decrypts the secrets of a stack whose own file does not say so; else empty."""
+    if any(key in _read(project.stack_file) for key in _ENCRYPTION):
+        return {}
+    return {key: value for key, value in _read(_copy(project)).items() if key in _ENCRYPTION}
+
+
 def forget(project: Project) -> None:
     """Remove the copy of a stack that is gone."""
     _copy(project).unlink(missing_ok=True)

@@ -91,7 +91,16 @@ class Pulumi:
         if value is None:
             self._text(*self._stack("config", "rm", *options), "--", key)
         else:
-            self._text(*self._stack("config", "set", *options), "--", key, value)
+            # Pulumi guesses from names and values what may be a secret, and then refuses to go on.
+            plain = (*options, "--plaintext")
+            self._text(*self._stack("config", "set", *plain), "--", key, value)
+
+    def set_secret(self, file: Path, path: str, value: str) -> None:
+        """Set one value of a stack file, encrypted. It goes by stdin, never as an argument."""
+        options = ("--path", "--config-file", str(file), "--secret")
+        # The engine takes one newline off the end.
+        command = self._stack("config", "set", *options)
+        self._text(*command, "--", f"{NAMESPACE}:{path}", stdin=f"{value}\n")
 
     def remove_stack(self) -> None:
         """Forget a stack that has no resources."""
@@ -121,11 +130,12 @@ class Pulumi:
     def _stack(self, *command: str) -> tuple[str, ...]:
         return (*command, "--stack", self.project.stack)
 
-    def _text(self, *arguments: str) -> str:
+    def _text(self, *arguments: str, stdin: str = "") -> str:
         done = subprocess.run(
             [str(self.engine.path), "--non-interactive", *arguments],
             cwd=self.project.directory,
             env=self._environment,
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,

@@ -61,7 +61,7 @@ def _one(spec: Spec, server: ServerSpec, rebuild: bool) -> dict[str, object]:
         server.name,
         server.image,
         server.gpu.model_dump() if server.gpu else {},
-        desired.role_variables(spec, server, desired.StackFacts()),
+        desired.baked_variables(spec, server),
         key,
         say_on_stderr,
     )

@@ -20,14 +20,20 @@ from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_
 from gpuferry.operate.display import Progress
 from gpuferry.paths import local_dir
 from gpuferry.prepare import docker_engine, prerequisites
-from gpuferry.spec import Spec
+from gpuferry.spec import Spec, policy
 from gpuferry.verdict import Verdict
+
+# Resources whose removal loses data; without its key a volume is lost, too.
+_HOLDING_DATA = ("-disk", "-bucket", "-volume-key")
 
 
 def checked_spec(project: Project) -> Spec:
     """The stack's configuration, with what only this machine can refuse refused as well."""
     spec = project.spec()
     check_capacity(project, spec)
+    for ruling in policy.evaluate(spec):
+        if ruling.status == "not_evaluated":
+            say_on_stderr(f"note: {ruling.rule} could not be evaluated: {ruling.why}")
     return spec
 
 
@@ -105,32 +111,32 @@ def up(
         )
         pulumi.ensure_stack()
         known = _known(pulumi)
-        _confirm_losses(pulumi, known, spec, yes)
+        confirm_losses(project, known, spec, yes)
         summary = _deploy(pulumi, known, progress, replace=_lost(pulumi, known, spec, progress))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """What the state holds before a deployment, read once: each reading starts the engine."""
 
     urns: dict[str, str]
     pending: bool
 
 
-def _known(pulumi: Pulumi) -> _Known:
+def _known(pulumi: Pulumi) -> Known:
     deployment = pulumi.state().get("deployment") or {}
     commands = [
         r["urn"] for r in deployment.get("resources") or [] if "command:" in r.get("type", "")
     ]
-    return _Known(
+    return Known(
         urns={urn.rsplit("::", 1)[-1]: urn for urn in commands},
         pending=bool(deployment.get("pending_operations")),
     )
 
 
 def _deploy(
-    pulumi: Pulumi, known: _Known, progress: Progress, *, replace: list[str]
+    pulumi: Pulumi, known: Known, progress: Progress, *, replace: list[str]
 ) -> events.Summary:
     if known.pending:
         progress.say("an earlier run was interrupted; continuing from where it stopped")
@@ -146,23 +152,38 @@ def _allow_discarding(discard_retained: bool) -> None:
         os.environ[bucket.DISCARD_RETAINED] = "1"
 
 
-def _confirm_losses(pulumi: Pulumi, known: _Known, spec: Spec, yes: bool) -> None:
+def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> None:
+    """Ask before data goes with what is no longer declared.
+
+    Raises:
+        SpecError: the stack's policy protects it.
+        PrerequisiteMissing: nobody can answer, or the answer is no.
+    """
     kept = {f"{s.name}-disk" for s in spec.servers} | {
         f"{b.name}-bucket" for b in spec.object_stores
     }
-    lost = sorted(n for n in known.urns if n.endswith(("-disk", "-bucket")) and n not in kept)
+    kept |= {f"{s.name}-{v.name}-volume-key" for s in spec.servers for v in s.encrypted_volumes}
+    lost = sorted(n for n in known.urns if n.endswith(_HOLDING_DATA) and n not in kept)
+    if lost and spec.policy.protect_data:
+        raise SpecError(
+            f"policy.protect_data keeps {', '.join(lost)}: set it to false in "
+            f"{project.stack_file.name} first, if they and their data shall go."
+        )
     if lost:
         names = ", ".join(
-            name.replace("-disk", "'s disk").replace("-bucket", ", the bucket") for name in lost
+            name.replace("-disk", "'s disk")
+            .replace("-bucket", ", the bucket")
+            .replace("-volume-key", ", the key of an encrypted volume")
+            for name in lost
         )
         confirm(
-            f"{names}: no longer declared in {pulumi.project.stack_file.name}, so all data on it "
+            f"{names}: no longer declared in {project.stack_file.name}, so all data on it "
             "will be removed.",
             yes,
         )
 
 
-def _lost(pulumi: Pulumi, known: _Known, spec: Spec, progress: Progress) -> list[str]:
+def _lost(pulumi: Pulumi, known: Known, spec: Spec, progress: Progress) -> list[str]:
     """Start local machines that are stopped; return the URNs of what must be made again."""
     if spec.provider != "local":
         return []
@@ -243,13 +264,14 @@ def preview(project: Project, *, as_json: bool) -> None:
 
 
 def _holds_data(planned: dict[str, str]) -> bool:
-    return planned["operation"] == "delete" and planned["resource"].endswith(("-disk", "-bucket"))
+    return planned["operation"] == "delete" and planned["resource"].endswith(_HOLDING_DATA)
 
 
 def down(
     project: Project, *, yes: bool, discard_retained: bool, as_json: bool, take_over: bool
 ) -> None:
     """Remove everything the stack made."""
+    _refuse_where_protected(project)
     provider = _provider(project)
     _allow_discarding(discard_retained)
     pulumi = open_stack(project, provider, take_over)
@@ -274,6 +296,16 @@ def down(
     removed = summary.changes.get("delete", 0)
     sentence = f"Stack {project.stack} is gone: {removed} resources removed."
     _swept(project, provider, as_json, sentence)
+
+
+def _refuse_where_protected(project: Project) -> None:
+    with contextlib.suppress(SpecError):  # a broken stack file must not keep `down` from working
+        if not project.spec().policy.protect_data:
+            return
+        raise StepFailed(
+            f"policy.protect_data keeps stack {project.stack}: set it to false in "
+            f"{project.stack_file.name} first, if all its data shall go."
+        )
 
 
 def _confirm_leftovers(project: Project, provider: str, yes: bool) -> None:
@@ -331,7 +363,7 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     (entry,) = select(pulumi, [name])
     say_on_stderr(f"{name} gets a fresh system; what is outside its data disk is lost")
     known = _known(pulumi)
-    _confirm_losses(pulumi, known, spec, yes=False)
+    confirm_losses(project, known, spec, yes=False)
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:
         lost = _lost(pulumi, known, spec, progress)

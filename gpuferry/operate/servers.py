@@ -24,7 +24,7 @@ from gpuferry.prepare import packages
 from gpuferry.verdict import Verdict, to_junit, worst_exit_code
 
 # The concerns of `ferry check --security`; `security` is only looked at when it is asked for.
-_SECURITY = ("security", "ssh_hardening", "firewall", "updates")
+_SECURITY = ("security", "ssh_hardening", "firewall", "updates", "secrets", "encryption")
 
 
 def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:

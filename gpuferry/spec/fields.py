@@ -26,6 +26,27 @@ _BUCKET_RESERVED = re.compile(
     r"\.\.|^xn--|^sthree-|^amzn-s3-demo-|-s3alias$|--ol-s3$|^\d+(\.\d+){3}$"
 )
 
+# Also a file name, a path of Pulumi's configuration and a credential's name.
+_NAMING = "lower-case letters, digits, '-' and '_', 1 to 63 characters, first a letter"
+_SECRET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+_VOLUME_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_SYSTEM_FOLDERS = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib64",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "tmp",
+    "usr",
+]
+
 _BRANCH = re.compile(r"[1-9]\d\d(\.\d{1,3}(\.\d{1,3})?)?")
 _CUDA = re.compile(r"[1-9]\d\.\d{1,2}")
 _MIG = re.compile(r"\dg\.\d+gb(\+(me|gfx))?")
@@ -82,6 +103,34 @@ def _cidr(text: str) -> str:
         except ValueError:
             hint = "; accepted: an IPv4 or IPv6 network such as 203.0.113.0/24 or 2001:db8::/32"
         raise ValueError(f"{text!r} is not a network ({error}){hint}") from None
+
+
+def _volume_path(text: str) -> str:
+    parts = text.split("/")[1:]
+    bad = not text.startswith("/") or not all(_VOLUME_PART.fullmatch(part) for part in parts)
+    if bad or parts[0] in _SYSTEM_FOLDERS:
+        raise ValueError(
+            f"{text!r} cannot be a volume's path; accepted: an absolute path of letters, digits, "
+            f"'.', '_' and '-', outside {', '.join(f'/{name}' for name in _SYSTEM_FOLDERS)}"
+        )
+    return text
+
+
+def _disk_path(text: str) -> str:
+    if text and not re.fullmatch(r"/dev/disk/by-id/[A-Za-z0-9:._+-]+", text):
+        raise ValueError(
+            f"{text!r} is not a stable name of a disk; accepted: /dev/disk/by-id/…, since names "
+            "such as /dev/sdb change from boot to boot"
+        )
+    return text
+
+
+def secret_name(text: str) -> str:
+    """The text, where it can name a secret; ValueError otherwise."""
+    if not _SECRET_NAME.fullmatch(text):
+        # Not repeated: it may be the value, in the wrong place.
+        raise ValueError(f"that is not a secret's name; accepted: {_NAMING}")
+    return text
 
 
 def _reboot_window(text: str) -> str:
@@ -149,6 +198,9 @@ def _host_key(text: str) -> str:
 ServerName = Annotated[str, AfterValidator(_server_name)]
 BucketName = Annotated[str, AfterValidator(_bucket_name)]
 UserName = Annotated[str, AfterValidator(_user_name)]
+SecretName = Annotated[str, AfterValidator(secret_name)]
+VolumePath = Annotated[str, AfterValidator(_volume_path)]
+DiskPath = Annotated[str, AfterValidator(_disk_path)]
 HomePath = Annotated[str, AfterValidator(_home_path)]
 DriverBranch = Annotated[str, BeforeValidator(_version_text), AfterValidator(_driver_branch)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]

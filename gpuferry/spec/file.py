@@ -22,6 +22,7 @@ def load_spec(path: Path) -> Spec:
     try:
         config = read_config(path)
         _refuse_plain_keys(config, path)
+        _refuse_plain_secrets(config, path)
         return parse_spec(config, source=path.name)
     except RecursionError:
         raise SpecError(f"{path.name}: refers to itself, or is nested too deeply.") from None
@@ -53,6 +54,20 @@ def _refuse_plain_keys(config: Mapping[str, Any], path: Path) -> None:
             raise SpecError(
                 f"{path.name}: {where}: the key stands there in clear. Encrypt it: pulumi config "
                 f"set --secret --path '{where}' < KEYFILE; and replace the key, it has been seen."
+            )
+
+
+def _refuse_plain_secrets(config: Mapping[str, Any], path: Path) -> None:
+    secrets = decode(config.get(f"{NAMESPACE}:secrets"), unseal=False)
+    if isinstance(secrets, dict) and set(secrets) == {"secure"}:
+        return  # encrypted as a whole
+    for name, secret in (secrets if isinstance(secrets, dict) else {}).items():
+        value = secret.get("value") if isinstance(secret, dict) else secret
+        if value is not None and not (isinstance(value, dict) and set(value) == {"secure"}):
+            raise SpecError(
+                f"{path.name}: {NAMESPACE}:secrets: a value stands there in clear (entry "
+                f"{list(secrets).index(name) + 1}). Remove the entry, set the secret with "
+                "./ferry secret set, and replace it where it came from: it has been seen."
             )
 
 

@@ -97,7 +97,8 @@ def _sentence(problem: ErrorDetails) -> str:
 
 
 def _got(location: tuple[int | str, ...], value: object) -> str:
-    if location and location[-1] == "private_key":
+    # What stands in the place of a secret may be one, whatever is wrong with it.
+    if location and (location[-1] == "private_key" or location[0] == "secrets"):
         return ""
     text = repr(value)
     return f" (got {text if len(text) <= 40 else f'{text[:37]}…'})"
@@ -114,7 +115,10 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
     node: dict[str, Any] = schema
     for part in location:
-        node = node["items"] if isinstance(part, int) else node["properties"][part]
+        if isinstance(part, int):
+            node = node["items"]
+        else:
+            node = node.get("properties", {}).get(part) or node["additionalProperties"]
         for choice in [node, *node.get("anyOf", [])]:
             if "$ref" in choice:
                 node = schema["$defs"][choice["$ref"].rsplit("/", 1)[1]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from gpuferry.spec.fields import (
     BucketName,
@@ -18,16 +17,16 @@ from gpuferry.spec.fields import (
     MigProfileName,
     PublicKey,
     RebootWindow,
+    SecretName,
     ServerName,
     Url,
     UserName,
 )
+from gpuferry.spec.policy import PolicySpec, evaluate
+from gpuferry.spec.protection import EncryptedVolume, SecretSpec
+from gpuferry.spec.strict import Strict as _Strict
 
 ProviderName = Literal["local", "ssh"]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Port(_Strict):
@@ -154,8 +153,14 @@ class ServerSpec(_Strict):
     workload: Literal["general", "training", "rendering", "science"] = Field(
         default="general", description="what it is for, shown by nodes"
     )
+    price_per_hour: float | None = Field(
+        default=None, ge=0, description="what it costs, in the team's currency; for policy"
+    )
     open_ports: list[Port] = Field(
         default_factory=list, description="reachable from outside; all others are closed"
+    )
+    encrypted_volumes: list[EncryptedVolume] = Field(
+        default_factory=list, max_length=8, description="refused where they cannot be had safely"
     )
     ssh: SshAccess | None = Field(default=None, description="provider ssh only")
 
@@ -166,6 +171,14 @@ class ServerSpec(_Strict):
                 "driver: the server declares no gpu, so nothing would be installed; add gpu: "
                 "{model: …, count: …}, or leave driver out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _volumes_once(self) -> Self:
+        volumes = self.encrypted_volumes
+        _refuse_duplicates("encrypted_volumes", [v.name for v in volumes])
+        _refuse_duplicates("encrypted_volumes (path)", [v.path for v in volumes])
+        _refuse_duplicates("encrypted_volumes (device)", [v.device for v in volumes if v.device])
         return self
 
     @model_validator(mode="after")
@@ -204,23 +217,6 @@ class FirewallSpec(_Strict):
     ssh_open_to_the_world: bool = Field(
         default=False, description="the word that 0.0.0.0/0 or ::/0 needs"
     )
-
-    @model_validator(mode="after")
-    def _world_needs_a_word(self) -> Self:
-        if self.ssh_open_to_the_world:
-            return self
-        networks = [ipaddress.ip_network(network) for network in self.ssh_from]
-        # Two halves of the internet are the internet too.
-        for version in (4, 6):
-            same = [n for n in networks if n.version == version]
-            whole = ipaddress.ip_network("0.0.0.0/0" if version == 4 else "::/0")
-            if whole in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
-                raise ValueError(
-                    f"ssh_from: {' + '.join(map(str, same))} lets the whole internet reach SSH; "
-                    "name your own networks, or set firewall.ssh_open_to_the_world: true if you "
-                    "mean it"
-                )
-        return self
 
 
 class SshSpec(_Strict):
@@ -297,6 +293,10 @@ class Spec(_Strict):
     driver: DriverSpec = Field(default_factory=DriverSpec)
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     users: list[UserSpec] = Field(default_factory=list)
+    policy: PolicySpec = Field(default_factory=PolicySpec)
+    secrets: dict[SecretName, SecretSpec] = Field(
+        default_factory=dict, description="by name; see `./ferry secret --help`"
+    )
     ssh_wait_seconds: int = Field(
         default=300, ge=5, le=7200, description="how long a new server may take to answer SSH"
     )
@@ -313,6 +313,8 @@ class Spec(_Strict):
         for index, server in enumerate(self.servers):
             _fits_provider(self.provider, index, server)
             _ssh_is_not_an_open_port(index, server)
+        for name, secret in self.secrets.items():
+            _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
         if self.provider == "ssh":
             if self.object_stores:
                 raise ValueError(
@@ -326,6 +328,13 @@ class Spec(_Strict):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Self:
+        for ruling in evaluate(self):
+            if ruling.status == "broken":
+                raise ValueError(f"{ruling.rule}: {ruling.why}")
+        return self
+
 
 def _ssh_is_not_an_open_port(index: int, server: ServerSpec) -> None:
     ssh = server.ssh.port if server.ssh else 22
@@ -335,6 +344,13 @@ def _ssh_is_not_an_open_port(index: int, server: ServerSpec) -> None:
                 f"servers[{index}].open_ports[{position}]: {ssh}/tcp is SSH; say who may reach it "
                 "with firewall.ssh_from"
             )
+
+
+def _servers_exist(key: str, names: list[str], servers: list[ServerSpec]) -> None:
+    known = [server.name for server in servers]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{key}: there is no server {name!r}; declared: {', '.join(known)}")
 
 
 def _refuse_duplicates(key: str, names: list[str]) -> None:
@@ -353,7 +369,14 @@ def _fits_provider(provider: str, index: int, server: ServerSpec) -> None:
         if provider != "local":
             raise ValueError(f"{where}.kind: 'vm' is only for provider local; leave it out")
         _virtual_sizes(where, server)
-    elif server.secure_boot or server.extra_disks_gib:
+        return
+    for volume in server.encrypted_volumes:
+        if provider == "local" and volume.device:
+            raise ValueError(
+                f"{where}.encrypted_volumes: {volume.name}: a container has no disks of its own; "
+                "leave device out, or use kind: vm with extra_disks_gib"
+            )
+    if server.secure_boot or server.extra_disks_gib:
         key = "secure_boot" if server.secure_boot else "extra_disks_gib"
         raise ValueError(f"{where}.{key}: only for kind: vm; a container has neither")
 

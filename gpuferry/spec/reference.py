@@ -58,6 +58,9 @@ def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:
     if field.get("type") == "array":
         return f"list of {_type(field['items'], schema)}"
     if field.get("type") == "object":
+        values = field.get("additionalProperties")
+        if isinstance(values, dict) and "$ref" in values:
+            return f"mapping of name to {_type(values, schema)}"
         return "mapping"
     limits = [f"{word} {field[key]}" for key, word in _LIMITS.items() if key in field]
     return ", ".join([str(field.get("type", "any")), *limits])

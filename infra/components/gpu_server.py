@@ -28,6 +28,8 @@ class GpuServer(pulumi.ComponentResource):
     """Address, port, user, host key and the provider's facts; no secret."""
     inventory: pulumi.Output[dict[str, Any]]
     """All that later commands need to reach, converge and check the server; secret."""
+    volume_keys: dict[str, pulumi.Output[str]]
+    """What opens the encrypted volumes, by their names; secret."""
     exposure: pulumi.Output[list[dict[str, Any]]]
     """Who may reach what, as the rules of a provider's firewall in front of the server."""
     verdicts: pulumi.Output[list[dict[str, Any]]]
@@ -51,6 +53,13 @@ class GpuServer(pulumi.ComponentResource):
         self.exposure = firewall.network["management_networks"].apply(
             lambda known: provider_rules(desired.exposure_table(spec, server, known))
         )
+        self.volume_keys = {
+            volume.name: Step(
+                f"{name}-{volume.name}-volume-key", "volume-key", {}, keeps=True, opts=child
+            ).secret["key"]
+            for volume in server.encrypted_volumes
+            if not volume.scratch
+        }
         inventory = secret(
             pulumi.Output.all(
                 machine=self.machine,
@@ -58,6 +67,7 @@ class GpuServer(pulumi.ComponentResource):
                 networks=firewall.network["management_networks"],
                 certificates=certificates,
                 stores=[store.access for store in stores],
+                volume_keys=self.volume_keys,
             ).apply(lambda known: _inventory(spec, server, **known))
         )
         # A resource of its own, so that a server can be reached when converging it fails.
@@ -92,9 +102,13 @@ def _inventory(
     networks: list[str],
     certificates: dict[str, str],
     stores: list[dict[str, str]],
+    volume_keys: dict[str, str],
 ) -> dict[str, Any]:
     facts = StackFacts(
-        management_networks=networks, ca_certificates=certificates, object_stores=stores
+        management_networks=networks,
+        ca_certificates=certificates,
+        object_stores=stores,
+        volume_keys=volume_keys,
     )
     inventory = {
         "server": {"name": server.name, **machine, **key},

@@ -65,3 +65,17 @@ def test_a_refused_connection_is_not_printed(stack: Stack) -> None:
     assert result.exit_code != 0
     assert "connection.pasword is not an input" in result.text
     assert CANARY not in result.text
+
+
+@pytest.mark.standin_only("it hands the decrypted configuration over in the environment")
+def test_configuration_is_not_in_the_programs_environment(stack: Stack) -> None:
+    stack.run("config", "set", "--secret", "hidden", CANARY)
+    stack.program("""
+        own = open("/proc/self/environ").read()
+        value = pulumi.Config().require("hidden")
+        pulumi.export("length", len(value))
+        pulumi.export("seen", value in own)
+    """)
+    stack.up()
+    outputs = stack.outputs()
+    assert (outputs["length"], outputs["seen"]) == (len(CANARY), False)

@@ -21,6 +21,7 @@ from gpuferry.paths import REPOSITORY
 from tests.support.node import sweep_dead_runs
 
 _SECONDS = 600
+GROUPS = ("plan", "sim", "image", "secret")
 
 
 @dataclass
@@ -49,11 +50,11 @@ class Stack:
         verb, *rest = arguments
         option = ["--stack", self.name]
         # Commands of their own take options after their own names.
-        own = [verb, *rest, *option] if verb in ("plan", "sim", "image") else [verb, *option, *rest]
+        own = [verb, *rest, *option] if verb in GROUPS else [verb, *option, *rest]
         return [str(REPOSITORY / "ferry"), *own]
 
     def ferry(
-        self, *arguments: str, code: int = 0, seconds: int = _SECONDS
+        self, *arguments: str, code: int = 0, seconds: int = _SECONDS, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """Run ferry; fails the test on another exit code than expected."""
         done = subprocess.run(
@@ -63,15 +64,15 @@ class Stack:
             text=True,
             timeout=seconds,
             check=False,
-            stdin=subprocess.DEVNULL,
+            input=stdin,
         )
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stdout + done.stderr
         return done
 
-    def json(self, *arguments: str, code: int = 0) -> Any:
+    def json(self, *arguments: str, code: int = 0, stdin: str = "") -> Any:
         """Run ferry with --json; returns the document."""
-        return json.loads(self.ferry(*arguments, "--json", code=code).stdout)
+        return json.loads(self.ferry(*arguments, "--json", code=code, stdin=stdin).stdout)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start ferry in the background, in a process group of its own."""

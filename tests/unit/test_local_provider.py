@@ -150,14 +150,14 @@ def test_a_proof_depends_on_the_role_its_variables_and_nothing_else(tmp_path: Pa
 
 
 def test_every_role_says_what_it_owns_and_no_two_own_the_same_file() -> None:
-    from gpuferry.desired import GPU_ROLES
+    from gpuferry.desired import ALL_ROLES
     from gpuferry.paths import REPOSITORY
 
-    assert {p.name for p in (REPOSITORY / "roles").iterdir()} == set(GPU_ROLES)
-    owned = [(path, role) for role in GPU_ROLES for path in proof.owns(role).files]
+    assert {p.name for p in (REPOSITORY / "roles").iterdir()} == set(ALL_ROLES)
+    owned = [(path, role) for role in ALL_ROLES for path in proof.owns(role).files]
     paths = [path for path, _ in owned]
     assert len(paths) == len(set(paths)), owned
-    assert all(proof.owns(role).files or proof.owns(role).commands for role in GPU_ROLES)
+    assert all(proof.owns(role).files or proof.owns(role).commands for role in ALL_ROLES)
 
 
 def test_the_passphrase_is_made_once_and_private(

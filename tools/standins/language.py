@@ -1,7 +1,7 @@
 """The Python language host: gRPC methods with which the engine runs a stack's program."""
 
+import contextlib
 import json
-import os
 import platform
 import signal
 import subprocess
@@ -108,14 +108,13 @@ class PythonHost(language_pb2_grpc.LanguageRuntimeServicer):
         process = subprocess.Popen(
             # -P, or the program would find our modules.
             [python, "-P", program.__file__, *self._arguments(request)],
-            env={
-                **os.environ,
-                "PULUMI_CONFIG": json.dumps(dict(request.config)),
-                "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
-            },
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             start_new_session=True,
         )
+        assert process.stdin is not None
+        # By a pipe, since the environment of a process can be read for as long as it runs.
+        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+            stdin.write(json.dumps(self._configuration(request)).encode())
         with self._cancellation.watch(lambda: stop_group(process, signal.SIGINT)):
             exit_code = process.wait()
             if exit_code < 0:
@@ -123,6 +122,13 @@ class PythonHost(language_pb2_grpc.LanguageRuntimeServicer):
             if exit_code not in (0, program.EXIT_EXPLAINED):
                 raise ProgramFailed(f"program exited with non-zero exit code: {exit_code}")
         return exit_code
+
+    def _configuration(self, request: Any) -> dict[str, str]:
+        """The environment variables in which a program expects its decrypted configuration."""
+        return {
+            "PULUMI_CONFIG": json.dumps(dict(request.config)),
+            "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
+        }
 
     def _arguments(self, request: Any) -> list[str]:
         """Say on the command line what is not secret."""

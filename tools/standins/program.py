@@ -5,6 +5,7 @@ It stands alone (only `pulumi` is imported), for the program's interpreter may b
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import runpy
@@ -20,7 +21,7 @@ THREADS_PER_OPERATION = 4
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Read what the engine says about this run; configuration comes in the environment."""
+    """Read what the engine says about this run; configuration comes on stdin."""
     parser = argparse.ArgumentParser(description="Run a Pulumi program.")
     for name in ("monitor", "engine", "project", "stack", "organization", "root_directory", "pwd"):
         parser.add_argument(f"--{name}")
@@ -29,6 +30,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("program")
     parser.add_argument("arguments", nargs="*")
     return parser.parse_args()
+
+
+def take_configuration() -> None:
+    """Put the configuration, which holds secrets, where the SDK looks; then there is no stdin.
+
+    What is set now does not show in /proc/PID/environ, which keeps what a process started with.
+    """
+    os.environ.update(json.load(sys.stdin))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -96,6 +108,7 @@ def describe(error: Exception) -> str:
 def main() -> None:
     """Run as a script."""
     arguments = parse_arguments()
+    take_configuration()
     if arguments.pwd:
         os.chdir(arguments.pwd)
     for stream in (sys.stdout, sys.stderr):

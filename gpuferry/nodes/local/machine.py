@@ -7,6 +7,7 @@ import ipaddress
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -148,6 +149,8 @@ def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:
         *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"),
         *("--tmpfs", "/run", "--tmpfs", "/tmp:exec", "--stop-signal", "SIGRTMIN+3"),
         *host.cgroup_arguments(),
+        # For encrypted volumes, where this machine has it.
+        *(("--device", "/dev/fuse") if Path("/dev/fuse").exists() else ()),
         *("-v", f"{name}-docker:/var/lib/docker"),
         *("-v", f"{disk.mount_path(args.stack, args.name)}:/data"),
         *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),
