@@ -34,6 +34,7 @@ def recorded(server: dict[str, Any], **shared: Any) -> dict[str, Any]:
         networks=["192.0.2.0/24"],
         certificates={},
         stores=[],
+        volume_keys={},
     )
 
 
