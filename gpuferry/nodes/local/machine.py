@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -29,6 +30,7 @@ from gpuferry.paths import data_dir
 LABEL_SERVER = "gpuferry.server"
 LABEL_KIND = "gpuferry.kind"
 _STOP_SECONDS = 20
+_UP = ("initializing", "starting", "running", "degraded", "maintenance")
 # A baked image that was made later is no reason to make a server again.
 _CHANGES_IN_PLACE = {"cpus", "memory_gib", "secure_boot", "extra_disks", "baked_key"}
 
@@ -266,3 +268,22 @@ def states(stack: str) -> dict[str, str]:
         if found and (server := found["Config"]["Labels"].get(LABEL_SERVER)):
             result[server] = found["State"]["Status"]
     return result
+
+
+def settled(stack: str, server: str, state: str, deadline_seconds: float = 60) -> str:
+    """The state of a server, its shutdown waited for: Docker calls it `running` until it is off.
+
+    Returns `state` where it is not `running`, and the last one seen when the deadline is over.
+    """
+    name = container_name(stack, server)
+    give_up = time.monotonic() + deadline_seconds
+    while state == "running" and time.monotonic() < give_up:
+        found = inspect("container", name)
+        if found is None or _is_vm(found) or not found["State"]["Running"]:
+            return str(found["State"]["Status"]) if found else "gone"
+        with suppress(StepFailed):  # it went off in this very moment
+            said = docker("exec", name, "sh", "-c", "systemctl is-system-running || :")
+            if said.strip() in _UP:
+                return state
+        time.sleep(0.3)
+    return state
