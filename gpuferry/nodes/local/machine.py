@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -30,7 +32,6 @@ from gpuferry.paths import data_dir
 LABEL_SERVER = "gpuferry.server"
 LABEL_KIND = "gpuferry.kind"
 _STOP_SECONDS = 20
-_UP = ("initializing", "starting", "running", "degraded", "maintenance")
 # A baked image that was made later is no reason to make a server again.
 _CHANGES_IN_PLACE = {"cpus", "memory_gib", "secure_boot", "extra_disks", "baked_key"}
 
@@ -271,19 +272,31 @@ def states(stack: str) -> dict[str, str]:
 
 
 def settled(stack: str, server: str, state: str, deadline_seconds: float = 60) -> str:
-    """The state of a server, its shutdown waited for: Docker calls it `running` until it is off.
-
-    Returns `state` where it is not `running`, and the last one seen when the deadline is over.
-    """
+    """The state of a server, its shutdown waited for: Docker calls it `running` until it is off."""
     name = container_name(stack, server)
     give_up = time.monotonic() + deadline_seconds
     while state == "running" and time.monotonic() < give_up:
         found = inspect("container", name)
-        if found is None or _is_vm(found) or not found["State"]["Running"]:
+        if found is None or not found["State"]["Running"]:
             return str(found["State"]["Status"]) if found else "gone"
-        with suppress(StepFailed):  # it went off in this very moment
-            said = docker("exec", name, "sh", "-c", "systemctl is-system-running || :")
-            if said.strip() in _UP:
-                return state
+        if _is_vm(found) or not _shuts_down(int(found["State"]["Pid"])):
+            break
         time.sleep(0.3)
     return state
+
+
+def _shuts_down(pid: int) -> bool:
+    """Whether the systemd with this process id is on its way off.
+
+    Asked from its namespaces: `docker exec` fails where containers share a hybrid host's cgroups.
+    """
+    with suppress(OSError):
+        if Path(f"/proc/{pid}/comm").read_text().startswith("systemd-shutdow"):
+            return True
+    argv = ["nsenter", f"--target={pid}", "--mount", "--uts", "--ipc", "--net", "--pid"]
+    argv += ["systemctl", "is-system-running"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+        # Its bus goes a moment before it does.
+        return done.stdout.strip() == "stopping" or "Failed to connect" in done.stderr
+    return False
