@@ -39,6 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
     audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 
+from gpuferry import desired
 from gpuferry.driver.wish import Wish
 from gpuferry.errors import SpecError
 from gpuferry.spec.model import Spec
 
 
 def of_server(spec: Spec, name: str) -> Wish:
-    """What one server's `driver` block says, or the stack's where it has none.
+    """What one server's `driver` block says, or the stack's where it has none, and its GPUs.
 
     Raises:
         SpecError: the stack has no such server.
@@ -22,8 +23,4 @@ def of_server(spec: Spec, name: str) -> Wish:
         raise SpecError(
             f"The stack file has no server {name!r}; it has: {', '.join(servers)}.{hint}"
         )
-    server = servers[name]
-    driver = server.driver or spec.driver
-    return Wish.model_validate(
-        {**driver.model_dump(), "gpus": server.gpu.count if server.gpu else 0}
-    )
+    return Wish.model_validate(desired.driver_wish(spec, servers[name]))

@@ -54,19 +54,25 @@ def check_capacity(project: Project, spec: Spec) -> None:
     )
     if refusal:
         raise SpecError(f"{project.stack_file.name}: {refusal}")
-    _check_gpu_models(project, spec)
+    _check_gpus(project, spec)
 
 
-def _check_gpu_models(project: Project, spec: Spec) -> None:
+def _check_gpus(project: Project, spec: Spec) -> None:
+    """Here the model is known before there is a server; elsewhere the server itself is asked."""
+    from gpuferry.driver import mig
     from gpuferry.simulation import profiles
 
     for index, server in enumerate(spec.servers):
-        if server.gpu is not None:
-            try:
-                profiles.find(server.gpu.model)
-            except SpecError as error:
-                where = f"{project.stack_file.name}: gpuferry:servers[{index}].gpu.model"
-                raise SpecError(f"{where}: {error}") from None
+        if server.gpu is None:
+            continue
+        where = f"{project.stack_file.name}: gpuferry:servers[{index}].gpu"
+        try:
+            device = profiles.find(server.gpu.model).pci_device
+        except SpecError as error:
+            raise SpecError(f"{where}.model: {error}") from None
+        for parts in (server.gpu.mig_layout or {}).values():
+            if problem := mig.problem(device, parts):
+                raise SpecError(f"{where}.mig: {problem}.")
 
 
 def _check_key_files(project: Project, spec: Spec) -> None:

@@ -173,6 +173,15 @@ def test_data_survives_stop_and_start(stack: Stack) -> None:
     stack.ferry("check")
 
 
+def test_up_after_a_reboot_waits_for_the_shutdown_and_for_ssh(stack: Stack) -> None:
+    slow = "-p RemainAfterExit=yes -p ExecStop='/bin/sleep 8' true"  # still running when `up` looks
+    stack.ferry("ssh", "gpu-1", "--", f"sudo systemd-run --unit=slow {slow}")
+    stack.ferry("ssh", "gpu-1", "--", "sudo systemctl reboot --no-block")
+    said = stack.ferry("up").stderr
+    assert "starting gpu-1, which was exited" in said
+    assert stack.json("nodes")["servers"][0]["state"] == "running"
+
+
 def test_an_object_store_that_vanished_comes_back_with_its_data(stack: Stack) -> None:
     folder = Path(stack.environment["XDG_DATA_HOME"]) / "gpuferry/local" / stack.name
     kept = folder / "objects/objects/datasets/precious"

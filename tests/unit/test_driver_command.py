@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from gpuferry.cli.app import app
@@ -109,3 +110,12 @@ def test_a_driver_that_cannot_be_had_is_refused_in_a_sentence(
         parse_spec({"gpuferry:servers": [{"name": "gpu-1"}], "gpuferry:driver": driver})
     assert sentence in str(caught.value)
     assert str(caught.value)[-1] in ".?)"
+
+
+def test_the_plan_shows_the_declared_mig_layout(stack: Path) -> None:
+    gpu = {"model": "A100-80", "count": 2, "mig": {0: ["3g.40gb", "2g.20gb"], 1: []}}
+    config = {"gpuferry:servers": [{"name": "gpu-1", "gpu": gpu}]}
+    (stack / "Pulumi.local.yaml").write_text(yaml.safe_dump({"config": config}))
+    result = run(stack, "gpu-1", "--facts", str(FIXTURES / "debian-13-h100-at-work"))
+    assert "GPU 0: 3g.40gb + 2g.20gb" in result.output
+    assert "GPU 1: whole" in result.output

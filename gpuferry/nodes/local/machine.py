@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import subprocess
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -269,3 +271,34 @@ def states(stack: str) -> dict[str, str]:
         if found and (server := found["Config"]["Labels"].get(LABEL_SERVER)):
             result[server] = found["State"]["Status"]
     return result
+
+
+def settled(stack: str, server: str, state: str, deadline_seconds: float = 60) -> str:
+    """The state of a server, its shutdown waited for: Docker calls it `running` until it is off."""
+    name = container_name(stack, server)
+    give_up = time.monotonic() + deadline_seconds
+    while state == "running" and time.monotonic() < give_up:
+        found = inspect("container", name)
+        if found is None or not found["State"]["Running"]:
+            return str(found["State"]["Status"]) if found else "gone"
+        if _is_vm(found) or not _shuts_down(int(found["State"]["Pid"])):
+            break
+        time.sleep(0.3)
+    return state
+
+
+def _shuts_down(pid: int) -> bool:
+    """Whether the systemd with this process id is on its way off.
+
+    Asked from its namespaces: `docker exec` fails where containers share a hybrid host's cgroups.
+    """
+    with suppress(OSError):
+        if Path(f"/proc/{pid}/comm").read_text().startswith("systemd-shutdow"):
+            return True
+    argv = ["nsenter", f"--target={pid}", "--mount", "--uts", "--ipc", "--net", "--pid"]
+    argv += ["systemctl", "is-system-running"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+        # Its bus goes a moment before it does.
+        return done.stdout.strip() == "stopping" or "Failed to connect" in done.stderr
+    return False

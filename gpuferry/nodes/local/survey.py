@@ -34,8 +34,8 @@ def revive(stack: str, resources: set[str], say: Callable[[str], None]) -> list[
             lost.append(f"{server}-machine")
         elif states[server] == "created":
             continue  # half-made by an interrupted run; its creation is repeated
-        elif states[server] != "running":
-            note(f"starting {server}, which was {states[server]}")
+        elif (state := machine.settled(stack, server, states[server])) != "running":
+            note(f"starting {server}, which was {state}")
             machine.start(stack, server)
     for name in lost:
         note(f"{name} is gone; it is made again")
