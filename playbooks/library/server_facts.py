@@ -13,7 +13,7 @@ import re
 import subprocess
 import time
 
-from ansible.module_utils import sshd_files
+from ansible.module_utils import secret_store, sshd_files
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.ssh_session import ssh_session
 
@@ -163,6 +163,7 @@ def main():
         "accounts": known,
         "sshd": sshd(),
         "apt_sources": apt_sources(),
+        "secrets": bool(secret_store.stored() or secret_store.loaded()),
         "apparmor": read("/sys/module/apparmor/parameters/enabled").startswith("Y"),
         "docker_package": next(
             (name for name in ("docker.io", "docker-ce") if installed(name)), ""

@@ -14,14 +14,13 @@ from gpuferry.errors import StepFailed
 from gpuferry.nodes.local import disk, machine
 from gpuferry.nodes.session import wait_for_ssh
 from tests.nodes.test_encryption import CANARY, KEY, make, verdict
+from tests.vm.test_kernel import TOOLS
 
 DISK = "/dev/disk/by-id/virtio-extra-{}"
 VAULT: dict[str, Any] = {"name": "vault", "path": "/vault", "device": DISK.format(1)}
 VAULT |= {"scratch": False, "key": KEY}
 SCRATCH: dict[str, Any] = {"name": "fast", "path": "/scratch", "device": DISK.format(2)}
 SCRATCH |= {"scratch": True, "key": ""}
-# Baked into the disk, since fetching packages under emulation proves nothing here.
-TOOLS = ["cryptsetup-bin", "e2fsprogs"]
 # Stands for Docker, whose unpacking takes a minute: what its unit is ordered after is what counts.
 DOCKER = (
     "cat > /etc/systemd/system/docker.service <<'END'\n[Service]\nType=oneshot\n"
@@ -32,6 +31,7 @@ DOCKER = (
 
 @pytest.fixture(scope="module")
 def node(new_node):
+    # The same disk as there: making one takes minutes.
     return new_node("debian-13", "vm", kind="vm", packages=TOOLS, extra_disks_gib=(1, 1))
 
 
