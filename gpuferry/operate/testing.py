@@ -22,10 +22,10 @@ SUITES = {
     # Two guests side by side; under emulation each mostly uses one processor.
     "vm": (False, True, 2),
     "e2e": (True, True, 2),
-    "driver": (False, True, 1),
+    "slow": (False, True, 2),
 }
 # Only when named: minutes of an emulated machine that builds modules.
-ON_DEMAND = {"driver"}
+ON_DEMAND = {"slow"}
 _NOTHING_COLLECTED = 5
 
 
