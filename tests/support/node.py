@@ -141,12 +141,20 @@ class NodeMaker:
         name: str = "node",
         *,
         extra_disks_gib: tuple[int, ...] = (),
+        beside: Node | None = None,
         **more: Any,
     ) -> Node:
-        """Make a bare node; `image` is debian-13 or debian-12, `more` goes to the machine."""
-        stack = f"{self._mark}{os.getpid()}-{len(self._stacks) + 1}"
-        self._stacks.append(stack)
-        facts = network.create(stack)
+        """Make a bare node; `image` is debian-13 or debian-12, `more` goes to the machine.
+
+        A node has a stack and network of its own, unless it is made `beside` another.
+        """
+        if beside is None:
+            self._stacks.append(f"{self._mark}{os.getpid()}-{len(self._stacks) + 1}")
+            stack, number = self._stacks[-1], 1
+            facts = network.create(stack)
+        else:
+            stack, facts = beside.stack, beside.network
+            number = 1 + sum(node.stack == stack for node in self._nodes)
         host, deploy = keys.ssh_key_pair(""), keys.ssh_key_pair("test")
         args = machine.MachineArgs(
             stack=stack,
@@ -154,7 +162,7 @@ class NodeMaker:
             image=image,
             cpus=2,
             memory_gib=2,
-            host_number=disk.create(stack, name, 1, extra_disks_gib)["host_number"],
+            host_number=disk.create(stack, name, number, extra_disks_gib)["host_number"],
             extra_disks=len(extra_disks_gib),
             subnet4=facts["subnet4"],
             subnet6=facts["subnet6"],
