@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuferry.converge.progress import Progress
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
@@ -56,7 +57,7 @@ def run_playbook(
     import ansible_runner
 
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=session.directory))
-    result = PlayResult()
+    result, progress = PlayResult(), Progress(say)
     with _cancellable() as cancelled:
         runner = ansible_runner.run(
             private_data_dir=str(folder),
@@ -69,9 +70,10 @@ def run_playbook(
             settings={"pexpect_timeout": 0.5},
             suppress_env_files=True,
             quiet=True,
-            event_handler=lambda event: _on_event(event, result, say),
+            event_handler=lambda event: _on_event(event, result, progress),
             cancel_callback=cancelled.is_set,
         )
+    progress.over()
     _judge(runner, servers, result)
     return result
 
@@ -139,20 +141,22 @@ def _mitogen() -> dict[str, str]:
     return {"ANSIBLE_STRATEGY_PLUGINS": str(plugins), "ANSIBLE_STRATEGY": "mitogen_linear"}
 
 
-def _on_event(event: dict[str, Any], result: PlayResult, say: Callable[[str], None]) -> bool:
+def _on_event(event: dict[str, Any], result: PlayResult, progress: Progress) -> bool:
     data = event.get("event_data", {})
     kind, host = event.get("event"), data.get("host", "")
     label = ": ".join(part for part in (data.get("role"), data.get("task")) if part)
     if kind == "playbook_on_task_start":
         # Ansible's own first task of every role says nothing to a person.
         if "Validating arguments" not in label:
-            say(label or "starting")
+            progress.started(label or "starting")
     elif kind == "runner_on_ok":
+        progress.does_something()
         if data.get("res", {}).get("changed"):
             result.changed_tasks.setdefault(host, []).append(label)
         for said in data.get("res", {}).get("disturbs") or []:
             result.disturbs.setdefault(host, []).append(f"{label}: {said}")
     elif kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
+        progress.does_something()
         result.failures[host] = f"{label}: {_message(data.get('res', {}))}"
     elif kind == "playbook_on_stats":
         result.stats = {key: value for key, value in data.items() if isinstance(value, dict)}
