@@ -7,8 +7,10 @@ can be told from what a live one uses.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,7 +190,13 @@ class NodeMaker:
 
 
 def sweep_dead_runs() -> None:
-    """Remove what killed test runs left."""
+    """Remove what killed test runs left; test processes side by side take turns."""
+    with open(Path(tempfile.gettempdir()) / "gpuferry-tests.lock", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        _sweep_dead_runs()
+
+
+def _sweep_dead_runs() -> None:
     labels = '{{.Label "gpuferry.stack"}} {{.Label "gpuferry.root"}}'
     listed = docker("ps", "-a", "--format", labels) + docker("network", "ls", "--format", labels)
     for line in set(listed.splitlines()):
