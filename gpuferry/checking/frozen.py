@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from gpuferry.driver.shared import shared
+from gpuferry.shared import shared
 
 # Asks needrestart's own configuration, as needrestart reads it: 0 is "leave it alone".
 NEEDRESTART = r"""

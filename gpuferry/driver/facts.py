@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpuferry.driver.shared import shared
+from gpuferry.shared import shared
 
 Answer = Literal["ok", "failed", "absent", "hung"]
 # nvidia-smi's exit codes for no driver, no library, another version (nvidia-smi(1), RETURN VALUE).

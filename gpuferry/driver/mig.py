@@ -8,7 +8,7 @@ from functools import cache
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry.driver.rules import table
-from gpuferry.driver.shared import shared
+from gpuferry.shared import shared
 
 
 class MigProfile(BaseModel):

@@ -13,8 +13,8 @@ from gpuferry.driver.offers import without_prebuilt
 from gpuferry.driver.packages import Package, match
 from gpuferry.driver.plan import plan_driver
 from gpuferry.driver.refusal import Refusal, Refused
-from gpuferry.driver.shared import shared
 from gpuferry.driver.wish import Wish
+from gpuferry.shared import shared
 
 _KERNEL = re.compile(r"linux-(image|headers|modules|kbuild)-")
 # Debian's and Ubuntu's names for the library or tool whose version is the driver's.

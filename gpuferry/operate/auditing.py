@@ -17,6 +17,7 @@ from gpuferry.audit.report.document import document
 from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError
 from gpuferry.operate.console import confirm, print_json, print_table, say_on_stderr, stdout_console
+from gpuferry.operate.drafts import write_whole
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "audit/read/example.yaml"
 # Above this a person should be told that it goes on.
@@ -38,18 +39,8 @@ def init(table: Path, offers: Path | None) -> None:
         if path.exists():
             raise SpecError(f"{path}: is there already; name another file.")
     for path, text in wanted:
-        write(path, text)
+        write_whole(path, text)
         say_on_stderr(f"wrote {path}")
-
-
-def write(path: Path, text: str) -> None:
-    """Write beside, then rename, so that no half file stays."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
@@ -139,7 +130,7 @@ def plan(table: Path, offers: Path | None, html: Path | None, *, as_json: bool) 
         from gpuferry.audit.report.page import page
 
         say_on_stderr(f"writing {html}")
-        write(html, page(result, f"Audit of {table.name}"))
+        write_whole(html, page(result, f"Audit of {table.name}"))
     if as_json:
         print_json(document(result))
     else:
@@ -258,6 +249,6 @@ def measure(
     elif out is None:
         print(text, end="")
     if out is not None:
-        write(out, text)
+        write_whole(out, text)
         say_on_stderr(f"wrote {out}")
     return 130 if found.get("interrupted") else 0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError
 from gpuferry.operate import deployment
+from gpuferry.operate.checked_spec import check_capacity
 from gpuferry.operate.console import confirm, say_on_stderr
+from gpuferry.operate.drafts import stack_file_draft
 from gpuferry.spec import Spec
 from gpuferry.spec.file import load_spec
 
@@ -46,14 +45,10 @@ def resize(
         confirm(f"{', '.join(removed)} and the data on their disks will be removed.", yes)
     pulumi = deployment.open_stack(project, spec.provider, take_over)
     pulumi.ensure_stack()
-    # On a copy, so that neither a refusal nor a killed run leaves the file half-edited.
-    with tempfile.TemporaryDirectory(prefix=".gpuferry-", dir=project.directory) as folder:
-        draft = Path(folder) / project.stack_file.name
-        shutil.copy2(project.stack_file, draft)
+    with stack_file_draft(project) as draft:
         for path, value in changes:
             pulumi.set_config(draft, path, value)
-        deployment.check_capacity(project, load_spec(draft))
-        draft.replace(project.stack_file)
+        check_capacity(project, load_spec(draft))
     say_on_stderr(f"{project.stack_file.name}: {len(changes)} values changed")
     deployment.up(project, as_json=as_json, take_over=take_over, yes=bool(removed))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.errors import SpecError
 from gpuferry.operate import deployment
 from gpuferry.operate.console import print_json, print_table, say_on_stderr
+from gpuferry.operate.drafts import stack_file_draft
 from gpuferry.spec import Spec
 from gpuferry.spec.fields import secret_name
 from gpuferry.spec.file import load_spec
@@ -160,15 +159,12 @@ def _draft(project: Project) -> Iterator[Path]:
 
     It carries the salt of a stack that is deployed already, so that the engine goes on with it.
     """
-    with tempfile.TemporaryDirectory(prefix=".gpuferry-", dir=project.directory) as folder:
-        draft = Path(folder) / project.stack_file.name
-        shutil.copy2(project.stack_file, draft)
+    with stack_file_draft(project) as draft:
         if salt := config.salt(project):
             with draft.open("a", encoding="utf-8") as file:
                 file.write(yaml.safe_dump(salt))
         yield draft
         load_spec(draft)
-        draft.replace(project.stack_file)
 
 
 def _said(project: Project, name: str, what: str, as_json: bool) -> None:

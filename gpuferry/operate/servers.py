@@ -20,6 +20,7 @@ from gpuferry.errors import DriftFound, FerryError, PrerequisiteMissing, SpecErr
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.operate.console import print_json, print_table, say_on_stderr, stdout_console
+from gpuferry.operate.drafts import write_whole
 from gpuferry.prepare import packages
 from gpuferry.verdict import Verdict, to_junit, worst_exit_code
 
@@ -232,9 +233,7 @@ def check(
         _get_testers()
     verdicts = [_on_this_stack(v, project) for v in verify(entries, select=only or None)]
     if junit is not None:
-        draft = junit.with_name(f".{junit.name}.{os.getpid()}")
-        draft.write_text(to_junit(verdicts), encoding="utf-8")
-        draft.replace(junit)
+        write_whole(junit, to_junit(verdicts))
     if as_json:
         print(render.as_json(verdicts))
     else:

@@ -174,12 +174,11 @@ nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t device, n
     return call_end(&call, NVML_SUCCESS);
 }
 
-NVML_API nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id);
-nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id)
+static nvmlReturn_t instance_id(const char *function, nvmlDevice_t device, unsigned *id)
 {
     struct call call;
     struct instance one;
-    nvmlReturn_t result = mig_begin(&call, __func__, device, &one);
+    nvmlReturn_t result = mig_begin(&call, function, device, &one);
     if (result != NVML_SUCCESS)
         return result;
     if (id == NULL)
@@ -188,12 +187,18 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id)
     return call_end(&call, NVML_SUCCESS);
 }
 
+NVML_API nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id);
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id)
+{
+    return instance_id(__func__, device, id);
+}
+
 NVML_API nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id);
 nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id)
 {
-    nvmlReturn_t result = nvmlDeviceGetGpuInstanceId(device, id);
+    nvmlReturn_t result = instance_id(__func__, device, id);
     if (result == NVML_SUCCESS)
-        *id = 0;
+        *id = 0; /* the first of its instance, and the only one */
     return result;
 }
 

@@ -11,7 +11,7 @@ import yaml
 
 from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError
-from gpuferry.operate.deployment import checked_spec
+from gpuferry.operate.checked_spec import checked_spec
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuferry.checking import frozen
-from gpuferry.driver.shared import shared
+from gpuferry.shared import shared
 
 FREEZE = shared("freeze")
 SET = {"docker.io": "26", "nvidia-smi": "550"}

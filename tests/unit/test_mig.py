@@ -6,7 +6,7 @@ from gpuferry.checking.expectations import ExpectedGpu
 from gpuferry.checking.gpu.judgement import conclude
 from gpuferry.checking.gpu.mig import layout
 from gpuferry.driver.mig import problem, profiles_of
-from gpuferry.driver.shared import shared
+from gpuferry.shared import shared
 from gpuferry.spec.model import Gpu
 from tests.support.surveys import gpu, survey
 

@@ -12,8 +12,8 @@ import yaml
 
 from gpuferry.driver import gather
 from gpuferry.driver.facts import Use
-from gpuferry.driver.shared import shared
 from gpuferry.paths import REPOSITORY
+from gpuferry.shared import shared
 
 disturb, freeze = shared("disturb"), shared("freeze")
 
