@@ -78,8 +78,10 @@ def environment(engine: Engine, project: Project) -> dict[str, str]:
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
-    if "PULUMI_BACKEND_URL" not in os.environ and not project.declares_backend:
-        variables["PULUMI_BACKEND_URL"] = f"file://{state_dir()}"
+    if "PULUMI_BACKEND_URL" in os.environ:
+        variables["PULUMI_BACKEND_URL"] = without_sidecars(os.environ["PULUMI_BACKEND_URL"])
+    elif not project.declares_backend:
+        variables["PULUMI_BACKEND_URL"] = without_sidecars(f"file://{state_dir()}")
     if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & set(os.environ):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(config_dir() / "passphrase")
     if engine.origin == "build":
@@ -88,6 +90,16 @@ def environment(engine: Engine, project: Project) -> dict[str, str]:
         if "PULUMI_HOME" not in os.environ:
             variables["PULUMI_HOME"] = str(data_dir() / "pulumi-home")
     return variables
+
+
+def without_sidecars(backend: str) -> str:
+    """The URL of a backend that writes no `.attrs` file beside each file of a local state.
+
+    A run killed while it wrote one leaves it empty, and then every Pulumi command ends in `EOF`.
+    """
+    if not backend.startswith("file://") or "metadata=" in backend:
+        return backend
+    return f"{backend}{'&' if '?' in backend else '?'}metadata=skip"
 
 
 def state_dir() -> Path:

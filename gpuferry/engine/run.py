@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from gpuferry.engine import config, events, locks
-from gpuferry.engine.find import Engine, environment, prepare_state
+from gpuferry.engine.find import Engine, environment, prepare_state, without_sidecars
 from gpuferry.engine.project import Project
 from gpuferry.errors import Interrupted, PrerequisiteMissing, StackLocked, StepFailed
 from gpuferry.spec.load import NAMESPACE
@@ -35,14 +35,14 @@ class Pulumi:
         prepare_state()
         self._environment = {**os.environ, **environment(engine, project)}
         if backend is not None:
-            self._environment["PULUMI_BACKEND_URL"] = backend
+            self._environment["PULUMI_BACKEND_URL"] = without_sidecars(backend)
 
     def release_stale_lock(self, take_over: bool = False) -> list[str]:
         """Clear what killed runs left; refuse while another run is alive."""
         url = self._environment.get("PULUMI_BACKEND_URL", "")
         if not url.startswith("file://"):
             return []  # the engine itself judges locks of remote backends
-        state = Path(url.removeprefix("file://")).expanduser()
+        state = Path(url.removeprefix("file://").split("?")[0]).expanduser()
         return locks.clear_or_refuse(state, self.project.name, self.project.stack, take_over)
 
     def ensure_stack(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,10 @@ def test_a_killed_rebuild_is_completed_by_the_next_up(
     said = stack.kill_when("rebuild gpu-1", sign, number)
     stack.engine_ended()
     assert "Traceback" not in said
+    # A kill in the middle of writing one of these would leave a state that nobody can read.
+    state = Path(stack.environment["XDG_DATA_HOME"]) / "gpuferry/state"
+    assert list(state.rglob("*.json"))
+    assert not list(state.rglob("*.attrs"))
     assert stack.json("up")["ok"]
     assert len(stack.containers()) == 1
     assert _host_key(stack) == host_key

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuferry.engine import locks
+from gpuferry.engine.find import without_sidecars
 from gpuferry.errors import StackLocked
 
 NOW = datetime.datetime(2026, 1, 1, 12, 0, tzinfo=datetime.UTC)
@@ -96,3 +97,16 @@ def test_another_machines_lock_needs_a_word(tmp_path: Path) -> None:
 def test_a_half_written_lock_is_not_an_error(tmp_path: Path) -> None:
     write(tmp_path, 1).write_text("{")
     assert locks.read(tmp_path, "gpuferry", "local") == []
+
+
+@pytest.mark.parametrize(
+    ("url", "used"),
+    [
+        ("file:///srv/state", "file:///srv/state?metadata=skip"),
+        ("file:///srv/state?no_tmp_dir=true", "file:///srv/state?no_tmp_dir=true&metadata=skip"),
+        ("file:///srv/state?metadata=skip", "file:///srv/state?metadata=skip"),
+        ("s3://state?region=x", "s3://state?region=x"),
+    ],
+)
+def test_a_local_state_is_kept_without_files_that_a_kill_leaves_empty(url: str, used: str) -> None:
+    assert without_sidecars(url) == used
