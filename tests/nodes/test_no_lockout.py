@@ -63,10 +63,7 @@ def test_settings_that_wait_for_the_next_reload_do_not_lock_out(
 
 def test_a_change_is_made_under_socket_activation_without_a_running_sshd(node: Node) -> None:
     """Nobody has made /run/sshd then, without which sshd does not even read its settings."""
-    node.run(
-        "systemctl disable -q ssh; systemctl enable -q ssh.socket; systemctl stop ssh;"
-        " systemctl start ssh.socket; rm -rf /run/sshd"
-    )
+    node.run("systemctl stop ssh; systemctl start ssh.socket; rm -rf /run/sshd")
     assert node.changed("ssh_hardening", ssh_hardening_max_auth_tries=5) == 1
     assert clients.by_openssh(node) == node.server.user
     assert node.run(LEFT) == ""
@@ -74,11 +71,10 @@ def test_a_change_is_made_under_socket_activation_without_a_running_sshd(node: N
 
 
 def test_a_restart_before_the_proof_undoes_the_change(node: Node) -> None:
-    node.run(
-        "systemctl disable -q ssh.socket; systemctl enable -q ssh; systemctl stop ssh.socket;"
-        # Under the socket it was started for every login, which counts towards its start limit.
-        " systemctl reset-failed ssh; systemctl restart ssh || { journalctl -n 20 -u ssh; false; }"
-    )
+    # Not disabled and enabled as well: when the alias sshd.service comes back, systemd 257 now and
+    # then takes a running ssh.service for dead, and the next one finds its port taken.
+    # Under the socket it was started for every login, which counts towards its start limit.
+    node.run("systemctl stop ssh.socket; systemctl reset-failed ssh; systemctl restart ssh")
     before = node.run(f"cat {OURS}")
     node.play("ssh_hardening", playbook=UNCONFIRMED, ssh_hardening_max_auth_tries=3)
     assert node.run(f"cat {OURS}") != before
