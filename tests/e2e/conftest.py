@@ -18,10 +18,11 @@ import yaml
 from gpuferry.nodes.local import survey
 from gpuferry.nodes.local.docker import docker
 from gpuferry.paths import REPOSITORY
-from tests.support.node import sweep_dead_runs
+from tests.support.node import own_turn, sweep_dead_runs
 
 _SECONDS = 600
 GROUPS = ("plan", "sim", "image", "secret")
+SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
 
 
 @dataclass
@@ -138,6 +139,33 @@ def _swept() -> None:
     sweep_dead_runs()
 
 
+def _stack(root: Path, name: str) -> Stack:
+    project = root / "project"
+    project.mkdir()
+    program = yaml.safe_load((REPOSITORY / "Pulumi.yaml").read_text())
+    program["main"] = str(REPOSITORY / "infra")
+    (project / "Pulumi.yaml").write_text(yaml.safe_dump(program))
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("PULUMI_")},
+        "XDG_DATA_HOME": str(root / "data"),
+        "XDG_CONFIG_HOME": str(root / "config"),
+        "GPUFERRY_DIRECTORY": str(project),
+    }
+    return Stack(name, project, environment)
+
+
+@pytest.fixture(scope="session")
+def _baked(_swept: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have the image that SERVER starts from, once for all tests and runs.
+
+    How a bare server converges is for tests/nodes, test_docs and test_interrupted.
+    """
+    stack = _stack(tmp_path_factory.mktemp("baked"), f"e{os.getpid()}-0")
+    stack.declare(servers=[SERVER])
+    with own_turn():
+        stack.ferry("image", "build", "node")
+
+
 @pytest.fixture(scope="module")
 def new_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewStack]:
     """Return a function that makes a stack; all of it is removed afterwards."""
@@ -145,18 +173,7 @@ def new_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewStack]:
 
     def make() -> Stack:
         root = tmp_path_factory.mktemp("stack")
-        project = root / "project"
-        project.mkdir()
-        program = yaml.safe_load((REPOSITORY / "Pulumi.yaml").read_text())
-        program["main"] = str(REPOSITORY / "infra")
-        (project / "Pulumi.yaml").write_text(yaml.safe_dump(program))
-        environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("PULUMI_")},
-            "XDG_DATA_HOME": str(root / "data"),
-            "XDG_CONFIG_HOME": str(root / "config"),
-            "GPUFERRY_DIRECTORY": str(project),
-        }
-        stacks.append(Stack(f"e{os.getpid()}-{len(stacks) + 1}", project, environment))
+        stacks.append(_stack(root, f"e{os.getpid()}-{len(stacks) + 1}"))
         return stacks[-1]
 
     try:

@@ -20,9 +20,8 @@ import pytest
 
 from gpuferry.nodes.local.docker import docker
 
-from .conftest import NewStack, Stack
+from .conftest import SERVER, NewStack, Stack
 
-SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
 # Where a run keeps things for its own time, beside the stack's own folders.
 SHARED = (Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"), Path("/run"))
 MOST_BYTES = 64 << 20
@@ -111,7 +110,7 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def life(new_stack: NewStack) -> Iterator[Life]:
+def life(_baked: None, new_stack: NewStack) -> Iterator[Life]:
     stack = new_stack()
     mark = f"canary-{stack.name}-"
     names = ("token", "second", "third", "env", "stdin", "malformed", "misplaced")

@@ -9,9 +9,8 @@ import pytest
 
 from gpuferry.desired import GPU_ROLES
 
-from .conftest import NewStack, Stack
+from .conftest import SERVER, NewStack, Stack
 
-SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
 GPUS = {"model": "L4", "count": 2}
 
 

@@ -12,16 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import NewStack, Stack
-
-SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
+from .conftest import SERVER, NewStack, Stack
 
 
 @pytest.fixture(scope="module")
 def stack(new_stack: NewStack) -> Stack:
     """A stack that is declared, not up."""
     stack = new_stack()
-    stack.declare(servers=[SERVER])
+    # Bare: the roles' own steps are where it is killed.
+    stack.declare(servers=[{**SERVER, "baked": False}])
     return stack
 
 

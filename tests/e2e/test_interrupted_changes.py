@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import NewStack, Stack
-
-SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
+from .conftest import SERVER, NewStack, Stack
 
 
 @pytest.fixture(scope="module")
-def stack(new_stack: NewStack) -> Stack:
+def stack(_baked: None, new_stack: NewStack) -> Stack:
     """A stack that is up, with a file on its data disk."""
     stack = new_stack()
     stack.declare(servers=[SERVER])

@@ -10,14 +10,13 @@ import pytest
 
 from gpuferry.nodes.local.docker import docker, labelled
 
-from .conftest import NewStack, Stack
+from .conftest import SERVER, NewStack, Stack
 
-SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
 PORT = {"port": 8080, "protocol": "tcp"}
 
 
 @pytest.fixture(scope="module")
-def stack(new_stack: NewStack) -> Stack:
+def stack(_baked: None, new_stack: NewStack) -> Stack:
     """A stack that is up."""
     stack = new_stack()
     stack.declare(servers=[SERVER], object_stores=[{"name": "datasets"}])

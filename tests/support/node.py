@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -189,10 +190,17 @@ class NodeMaker:
             survey.sweep(stack)
 
 
-def sweep_dead_runs() -> None:
-    """Remove what killed test runs left; test processes side by side take turns."""
+@contextlib.contextmanager
+def own_turn() -> Iterator[None]:
+    """For what test processes side by side must not do at the same time."""
     with open(Path(tempfile.gettempdir()) / "gpuferry-tests.lock", "w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+
+
+def sweep_dead_runs() -> None:
+    """Remove what killed test runs left."""
+    with own_turn():
         _sweep_dead_runs()
 
 
