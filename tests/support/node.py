@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import re
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from gpuferry.nodes.session import SshSession, wait_for_ssh
 from gpuferry.nodes.ssh_failure import SshFailure
 
 _STACK = re.compile(r"[teb](\d+)-\d+")
+_DISK = re.compile(r"/gpuferry/local/[teb](\d+)-\d+/disks/")
 # Software emulation boots in half a minute on an idle machine.
 _SSH_SECONDS = {"container": 60, "vm": 240}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]
@@ -204,6 +206,15 @@ def sweep_dead_runs() -> None:
         _sweep_dead_runs()
 
 
+def _unmount_dead_disks() -> None:
+    """By the mount table: pytest may have moved the folder of a killed run since."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        where = line.split()[1]
+        owner = _DISK.search(where)
+        if owner and not Path(f"/proc/{owner[1]}").exists():
+            subprocess.run(["umount", where], check=False)
+
+
 def _sweep_dead_runs() -> None:
     labels = '{{.Label "gpuferry.stack"}} {{.Label "gpuferry.root"}}'
     listed = docker("ps", "-a", "--format", labels) + docker("network", "ls", "--format", labels)
@@ -217,3 +228,4 @@ def _sweep_dead_runs() -> None:
             os.environ.pop("XDG_DATA_HOME")
             if before is not None:
                 os.environ["XDG_DATA_HOME"] = before
+    _unmount_dead_disks()
