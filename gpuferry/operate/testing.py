@@ -18,10 +18,11 @@ SUITES = {
     "unit": (False, False, 2),
     "gpusim": (False, False, 2),
     "conformance": (True, False, 1),
-    "nodes": (False, True, 2),
+    # They wait for servers about a third of the time.
+    "nodes": (False, True, 3),
     # Two guests side by side; under emulation each mostly uses one processor.
     "vm": (False, True, 2),
-    "e2e": (True, True, 2),
+    "e2e": (True, True, 3),
     "slow": (False, True, 2),
 }
 # Only when named: minutes of an emulated machine that builds modules.
