@@ -62,12 +62,12 @@ def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
     elif problems:
         for problem in problems:
             print(problem)
-        say_on_stderr(f"{len(problems)} mistakes")
+        say_on_stderr(f"{len(problems)} mistake{'s' if len(problems) != 1 else ''}")
     else:
         for w in workloads:
             for note in w.notes:
                 print(f"{w.id}: {note}")
-        print(f"{len(workloads)} workloads, no mistakes")
+        print(f"{len(workloads)} workload{'s' if len(workloads) != 1 else ''}, no mistakes")
     return 2 if problems else 0
 
 

@@ -13,7 +13,7 @@ from gpuferry.audit.choose import eligible
 from gpuferry.audit.choose.decision import FIT, FITS, MOST, NO, TIGHT, Candidate, Decision
 from gpuferry.audit.choose.host import Host, fed_by_host, host
 from gpuferry.audit.choose.place import inside
-from gpuferry.audit.choose.timing import Speeds, Timing, one_gpu, spread
+from gpuferry.audit.choose.timing import Speeds, Timing, one_gpu, relative, spread
 from gpuferry.audit.estimate.need import estimate, floor_gib, layouts
 from gpuferry.audit.estimate.terms import Estimate, Layout
 from gpuferry.audit.offers.load import Offers
@@ -241,8 +241,11 @@ class Fleet:
         if w.has("runs_per_month") and not np.isnan(seconds).all():
             return np.minimum(seconds / 3600 * w.number("runs_per_month"), 1e6)
         if w.has("gpu_hours_week"):
-            month = w.number("gpu_hours_week") * 52 / 12
-            return np.minimum(month / self.devices, MONTH_HOURS)
+            month = w.number("gpu_hours_week") * 52 / 12 / self.devices / self.share
+            ratios = relative(w, self.speeds)
+            if ratios is not None:
+                month = month * ratios[1][self.gpu]
+            return np.minimum(month, MONTH_HOURS)
         if w.kind == "infer" and w.has("duty"):
             return np.full(len(seconds), MONTH_HOURS * w.number("duty") / 100)
         return np.full(len(seconds), MONTH_HOURS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.choose.decision import TIGHT, Candidate, Decision
 from gpuferry.audit.estimate import work
 from gpuferry.audit.estimate.need import floor_gib
@@ -43,6 +44,13 @@ def _memory(w: Workload, decision: Decision, chosen: Candidate) -> Iterator[str]
 
 
 def _time(w: Workload, chosen: Candidate) -> Iterator[str]:
+    today = any(w.has(name) for name in ("run_time_now", "samples_per_s_now", "gpu_hours_week",
+                                         "seconds_per_frame_now"))  # fmt: skip
+    if today and lookup(w.text("source_gpu")).gpu is None:
+        match = lookup(w.text("source_gpu"))
+        why = f"{w.text('source_gpu')!r} {match.why}" if w.has("source_gpu") else "is not given"
+        which = f" ({match.accepted})" if match.candidates else ""
+        yield f"source_gpu {why}{which}: today's time is taken for every GPU, quick or slow"
     deadline = w.number("deadline")
     if deadline and chosen.seconds is None:
         yield "deadline cannot be judged: nothing says how much work a run is"

@@ -86,12 +86,19 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
             notes.append(f"{known.said}: {show_size(peak)}; the formula says {formula.said}")
         return Estimate(layout, terms, notes=tuple(notes), cross_check=peak)
     notes = [note for note in notes if note not in _assumed(w)]  # a measured peak needs no shape
-    now = _layout_now(w, count)
+    now = layout_now(w, count)
     scale = 1.0
     if layout.gpus != count or layout != now:
         scale = _scale(w, layout, now)
     low, high = _spread(w, peak, known.basis, notes)
     value = peak * scale
+    if layout.gpus < count and not formula and w.kind in ("train", "finetune", "infer"):
+        if not w.has("dp") and not w.has("tp") and not w.has("pp"):
+            high = max(high, count / layout.gpus)
+            notes.append(
+                f"measured on {count} GPUs and taken as copies of the model; if it is split over "
+                "them, fewer GPUs need more each: give tp, pp or dp"
+            )
     if scale != 1:
         notes.append(
             f"measured on {count} GPU{'s' * (count > 1)} and scaled by {scale:.3g} (formula)"
@@ -107,12 +114,28 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
 
 
 def _assumed(w: Workload) -> list[str]:
-    """That a range is wide because the shape of the model is not known."""
-    if w.family == "llm" and not w.has("layers", "hidden") and not other.can_two_points(w):
-        return [
+    """What the table leaves out and the formula takes from somewhere else."""
+    if other.can_two_points(w):
+        large, batch = w.number("batch_large"), w.number("batch")
+        far = f"batch {batch:g} is {batch / large:.3g} times the largest that was measured"
+        return [f"{far}: measure nearer to it"] if batch > 2 * large else []
+    if w.family == "diffusion" and w.has("params") and not w.has("resolution"):
+        return ["resolution is not given: 1024 x 1024 is assumed"]
+    if w.family != "llm" or not w.has("params"):
+        return []
+    notes = []
+    if not w.has("layers", "hidden"):
+        notes.append(
             "the model's shape is assumed from its parameters: give config for a narrower range"
-        ]
-    return []
+        )
+    names = (("context", "seq"), ("concurrency", "batch")) if not w.training else (
+        ("seq",), ("batch",),
+    )  # fmt: skip
+    missing = [some[0] for some in names if not any(w.has(name) for name in some)]
+    taken = {"context": "4096 tokens", "seq": "2048 tokens", "concurrency": "one request at a time",
+             "batch": "1"}  # fmt: skip
+    notes += [f"{name} is not given: {taken[name]} is assumed" for name in missing]
+    return notes
 
 
 def _basis(w: Workload) -> str:
@@ -124,7 +147,8 @@ def _basis(w: Workload) -> str:
     return "measured" if near and all(p.basis == "measured" for p in points) else "estimated"
 
 
-def _layout_now(w: Workload, count: int) -> Layout:
+def layout_now(w: Workload, count: int) -> Layout:
+    """How the run is spread over its GPUs today, as far as the table says."""
     tp, pp = int(w.number("tp", 1)), int(w.number("pp", 1))
     zero = int(w.number("zero")) if count > 1 else 0
     return Layout(count, tp, pp, zero, parts=w.kind == "sim" and count > 1)

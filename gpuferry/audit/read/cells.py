@@ -7,6 +7,7 @@ import difflib
 import functools
 import math
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,8 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     if isinstance(raw, dt.date | dt.time | dt.timedelta):
         raise ValueError("is a date or a time of day (the spreadsheet may have changed it)")
     text = f"{raw:.15g}" if isinstance(raw, float) else str(raw).strip()
+    if any(unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in text):
+        raise ValueError("holds a control character")
     if column.kind == "choice":
         word = re.sub(r"[\s_]+", "-", text.lower())
         if word not in column.choices:

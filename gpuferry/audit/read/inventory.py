@@ -11,7 +11,7 @@ from gpuferry.audit.read import contradictions
 from gpuferry.audit.read.cells import Problem, accepted, parse
 from gpuferry.audit.read.columns import ALIASES, COLUMNS, KINDS, Column
 from gpuferry.audit.read.shape import fill_from_files
-from gpuferry.audit.read.tables import Raw, Table, read_table
+from gpuferry.audit.read.tables import Raw, Table, column_name, read_table
 from gpuferry.audit.read.workload import Known, Workload
 from gpuferry.errors import SpecError
 
@@ -88,7 +88,7 @@ def _unknown(name: str) -> Problem | None:
         why = "does not say for how many GPUs"
         accept = "peak_vram (largest on one GPU), peak_vram_total (sum over the GPUs of a run)"
         return Problem("", name, "", why, accept)
-    near = difflib.get_close_matches(stem, [*COLUMNS, *ALIASES], n=2)
+    near = difflib.get_close_matches(column_name(stem), [*COLUMNS, *ALIASES], n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return Problem("", name, "", f"is no column{hint}", "see `./ferry audit columns`")
 
