@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -187,9 +188,16 @@ _SUFFIXES: dict[str, dict[str, str]] = {
     "count": {"b": "B", "m": "M", "k": "K"},
     "percent": {"pct": "%"},
 }
-ALIASES: dict[str, tuple[str, str]] = {
-    f"{column.name}_{suffix}": (column.name, unit)
-    for column in COLUMNS.values()
-    for suffix, unit in _SUFFIXES.get(column.kind, {}).items()
-    if f"{column.name}_{suffix}" not in COLUMNS
-}
+
+
+def aliases(columns: Mapping[str, Column]) -> dict[str, tuple[str, str]]:
+    """Names with a unit behind them: dataset_gb is (dataset, GB)."""
+    return {
+        f"{column.name}_{suffix}": (column.name, unit)
+        for column in columns.values()
+        for suffix, unit in _SUFFIXES.get(column.kind, {}).items()
+        if f"{column.name}_{suffix}" not in columns
+    }
+
+
+ALIASES = aliases(COLUMNS)
