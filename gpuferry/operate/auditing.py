@@ -176,8 +176,8 @@ def apply(
     from gpuferry.spec.file import load_spec, read_config
 
     result = planned(table, offers)
-    path = project.stack_file
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    path = project.stack_file.resolve()
+    old, ends = _read_stack_file(path)
     if old.strip():
         provider = str(read_config(path).get("gpuferry:provider", "local"))
     entries = wishes(result, provider, rehearsal=rehearsal)
@@ -197,7 +197,7 @@ def apply(
         return
     draft = path.with_name(f"Pulumi.{project.stack}.yaml.{os.getpid()}")
     try:
-        draft.write_text(new, encoding="utf-8")
+        draft.write_text(new, encoding="utf-8", newline=ends)
         try:
             load_spec(draft)
         except SpecError as error:
@@ -209,12 +209,33 @@ def apply(
         if dry_run:
             return
         confirm(f"{path.name} will be changed as shown.", yes)
+        if _read_stack_file(path)[0] != old:
+            raise SpecError(f"{path.name} was changed by somebody else meanwhile; run this again.")
         if old:
             draft.chmod(path.stat().st_mode)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     say_on_stderr(f"wrote {path.name}; next: ./ferry preview --stack {project.stack}")
+
+
+def _read_stack_file(path: Path) -> tuple[str, str]:
+    """The text (empty: no such file) and how its lines end.
+
+    Raises:
+        SpecError: it cannot be read, or is not meant to be written.
+    """
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        return "", "\n"
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SpecError(f"{path.name}: cannot be read ({why}).") from None
+    if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise SpecError(f"{path.name} is read-only; `chmod u+w {path.name}` allows changes.")
+    return text.replace("\r\n", "\n"), "\r\n" if b"\r\n" in data else "\n"
 
 
 def _show_diff(old: str, new: str, name: str) -> None:
