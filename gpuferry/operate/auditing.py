@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gpuferry.audit.report.document import document
 from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError
 from gpuferry.operate.console import confirm, print_json, print_table, say_on_stderr, stdout_console
-from gpuferry.operate.drafts import write_whole
+from gpuferry.operate.drafts import require_folder, require_new, write_whole
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "audit/read/example.yaml"
 # Above this a person should be told that it goes on.
@@ -36,8 +37,7 @@ def init(table: Path, offers: Path | None) -> None:
     for path, _ in wanted:
         if path.suffix.lower() not in (".yaml", ".yml"):
             raise SpecError(f"{path}: the example is YAML; name it .yaml (CSV and XLSX are read).")
-        if path.exists():
-            raise SpecError(f"{path}: is there already; name another file.")
+        require_new(path)
     for path, text in wanted:
         write_whole(path, text)
         say_on_stderr(f"wrote {path}")
@@ -125,6 +125,8 @@ def _offers(path: Path | None) -> Offers:
 
 def plan(table: Path, offers: Path | None, html: Path | None, *, as_json: bool) -> int:
     """Show the plan; 1 when a workload got no server."""
+    if html is not None:
+        require_folder(html)
     result = planned(table, offers)
     if html is not None:
         from gpuferry.audit.report.page import page
@@ -255,6 +257,10 @@ def measure(
     from gpuferry.audit.measure.run import measure as run
 
     row_text(name, kind, {})  # a wrong kind is said before two hours of measuring
+    if out is not None:
+        require_new(out)
+    if data is not None and ssh is None and not data.is_dir():
+        raise SpecError(f"--data {data}: there is no such folder.")
     found: dict[str, Any] = run(
         ssh=ssh,
         seconds=seconds,
@@ -270,6 +276,10 @@ def measure(
     elif out is None:
         print(text, end="")
     if out is not None:
-        write_whole(out, text)
+        try:
+            write_whole(out, text)
+        except SpecError:
+            print(text, end="", file=sys.stderr)  # hours of measuring are not lost with the disk
+            raise
         say_on_stderr(f"wrote {out}")
     return 130 if found.get("interrupted") else 0

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from gpuferry.audit.estimate.need import PREALLOCATING
+from gpuferry.audit.read.cells import parse
 from gpuferry.audit.read.columns import COLUMNS
 from gpuferry.audit.read.units import show_size
 from gpuferry.errors import SpecError
@@ -18,11 +19,17 @@ def row_text(name: str, kind: str, found: dict[str, Any]) -> str:
     """YAML with one workload, its numbers measured today.
 
     Raises:
-        SpecError: the kind is none.
+        SpecError: the kind or the name is none.
     """
     kinds = COLUMNS["kind"].choices
     if kind not in kinds:
         raise SpecError(f"--kind {kind!r} is unknown; accepted: {', '.join(kinds)}.")
+    try:
+        name, _ = parse(COLUMNS["id"], name)
+    except ValueError as error:
+        raise SpecError(f"--id {name!r} {error}; accepted: a name in one line.") from None
+    if not name:
+        raise SpecError("--id is empty; accepted: a name in one line.")
     lines = ["workloads:", f"  - id: {_quoted(name)}", f"    kind: {kind}", "    basis: measured"]
     lines.append(f"    date: {dt.datetime.now(dt.UTC).date()}")
     lines += [f"    {column}: {value}" for column, value in _values(found)]
@@ -103,9 +110,7 @@ def _remarks(found: dict[str, Any]) -> list[str]:
                 f"{label}: {show_size(rate['mean'])}/s mean, {show_size(rate['peak'])}/s peak"
             )
     files = found.get("files") or {}
-    if found.get("data_missing"):
-        lines.append("data: no such folder there")
-    elif files.get("count"):
+    if files.get("count"):
         more = "" if files["complete"] else " (NOT ALL were counted in this time)"
         lines.append(f"data: {files['count']} files, {show_size(files['bytes'])}{more}")
         lines.append("  " + ", ".join(f"{n}: {c}" for n, c in files["histogram"].items() if c))

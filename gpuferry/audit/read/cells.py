@@ -87,6 +87,8 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     text = f"{raw:.15g}" if isinstance(raw, float) else str(raw).strip()
     if any(unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in text):
         raise ValueError("holds a control character")
+    if column.name == "id" and len(text.splitlines()) > 1:
+        raise ValueError("has more than one line")
     if column.kind == "choice":
         word = re.sub(r"[\s_]+", "-", text.lower())
         if word not in column.choices:
