@@ -189,7 +189,7 @@ def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
         stem, unit = _ALIASES.get(name, (name, ""))
         column = _COLUMNS.get(stem)
         if column is None:
-            near = difflib.get_close_matches(name, _COLUMNS, n=1) or _MEANT.get(name, [])
+            near = _MEANT.get(name) or difflib.get_close_matches(name, _COLUMNS, n=1)
             why = "is no column of an offer" + (f"; did you mean {near[0]}?" if near else "")
             problems.append(Problem(raw.where, name, "", why, ", ".join(_COLUMNS)))
             continue

@@ -15,6 +15,7 @@ from gpuferry.audit.choose.plan import explain, make_plan
 from gpuferry.audit.estimate.terms import Layout
 from gpuferry.audit.offers.load import hypothetical, load_offers
 from gpuferry.audit.read.inventory import InventoryError, read_inventory
+from gpuferry.errors import SpecError
 from tests.bench.audit_tables import write_offers, write_workloads
 from tests.support.audit import LLAMA_8B, LLAMA_70B, decided, offers, planned, row, rows
 
@@ -213,6 +214,11 @@ WRONG_OFFERS = [
     ({"gpu": "L4", "currency": ""}, "a price needs one"),
     ({"gpu": "L4", "memory": 128}, "has no unit"),
     ({"gpu": "L4", "mig": "1g.10gb"}, "L4 has no MIG"),
+    ({"gpu": "A100 SXM 40GB", "mig": "3g.40gb"}, "is no slice of A100 SXM 40GB"),
+    ({"gpu": "A30", "mig": "7g.80gb"}, "is no slice of A30"),
+    ({"gpu": "L4", "price": 0}, "leave it out where the price is not known"),
+    ({"gpu": "L4", "vcpus": 8}, "did you mean cpu_cores?"),
+    ({"gpu": "8x H100 SXM"}, "names 8 GPUs"),
     ({"gpu": "L4", "cost": 1}, "is no column of an offer"),
     ({"gpu": "L4", "network": "25G"}, "bits or bytes"),
 ]
@@ -223,6 +229,50 @@ def test_wrong_offers_are_named(cells: dict[str, object], sentence: str) -> None
     with pytest.raises(InventoryError) as caught:
         offers(cells)
     assert sentence in str(caught.value)
+
+
+ONE = "{id: a, provider: P, gpu: L4, gpus: 1, price: 1}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("offers: []", "holds no offer"),
+        ("", "a list `offers:` is required"),
+        (f"currency: USD\nrates: {{USD: 2}}\noffers: [{ONE}]", "for other currencies only"),
+        (f"currency: USD\nrates: {{EUR: true}}\noffers: [{ONE}]", "is no table of rates"),
+        (f"currency: USD\nrates: {{eur: 1.1}}\noffers: [{ONE}]", "is no table of rates"),
+        (f"currency: USD\noffers: [{ONE}, 5]", "offer 2: '5' is no mapping"),
+        (f"currency: USD\ndefaults: 5\noffers: [{ONE}]", "defaults: '5' is no mapping"),
+    ],
+)
+def test_files_of_offers_that_say_nothing_or_nonsense(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "o.yaml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_offers(tmp_path / "o.yaml")
+    assert sentence in str(caught.value)
+
+
+def test_offers_may_have_their_units_in_the_headings(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text(
+        "ID;Provider;GPU;GPUs;Price;Currency;Memory (GiB);Disk (TB);Network (Gbit/s)\n"
+        "a;P;L4;1;0,5;EUR;64;2;25\n"
+    )
+    (offer,) = load_offers(tmp_path / "o.csv").offers
+    assert (offer.memory, offer.disk, offer.network) == (64 * 2**30, 2e12, 25e9 / 8)
+
+
+def test_hours_of_today_shrink_on_a_quicker_gpu_where_today_is_known() -> None:
+    cells = {**MEASURED, "peak_vram": "9 GiB", "gpu_hours_week": 40, "kind": "sim"}
+    known = decided(row(**cells, source_gpu="L4"), {"gpu": "A100 SXM 80GB"})
+    unknown = decided(row(**cells, source_gpu="A100"), {"gpu": "A100 SXM 80GB"})
+    assert known.chosen is not None
+    assert unknown.chosen is not None
+    ratio = known.chosen.month_hours / unknown.chosen.month_hours
+    assert ratio == pytest.approx(300 / 2039)  # memory bandwidth
+    assert "can be 4 GPUs" in " ".join(unknown.notes)
 
 
 def test_what_breaks_first_is_named() -> None:

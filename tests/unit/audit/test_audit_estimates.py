@@ -119,6 +119,25 @@ def test_a_measurement_on_a_full_card_may_hide_a_larger_need() -> None:
     assert "was full" in " ".join(found.notes)
 
 
+def test_a_peak_of_several_gpus_may_be_a_part_of_the_model() -> None:
+    cells = {"kind": "train", "basis": "measured", "peak_vram_total": "90 GiB", "gpus_now": 4}
+    one, four = need(Layout(1), **cells), need(Layout(4), **cells)
+    assert one.high >= 90 * GIB > 4 * one.mid * 0.99  # tight on 80 GB until tp, pp or dp is known
+    assert four.high < 24 * GIB
+    assert "give tp, pp or dp" in " ".join(one.notes)
+    assert need(Layout(1), **cells, dp=4).high < 24 * GIB
+
+
+def test_what_a_row_leaves_out_is_said() -> None:
+    assert "context is not given: 4096 tokens" in " ".join(need(kind="infer", **LLAMA_8B).notes)
+    assert "one request at a time" in " ".join(need(kind="infer", **LLAMA_8B).notes)
+    assert "batch is not given" in " ".join(need(kind="train", seq=512, **LLAMA_8B).notes)
+    assert "1024 x 1024" in " ".join(need(kind="infer", family="diffusion", params="2B").notes)
+    far = need(kind="train", batch_small=1, vram_small="4 GiB", batch_large=2, vram_large="5 GiB",
+               batch=64)  # fmt: skip
+    assert "32 times the largest" in " ".join(far.notes)
+
+
 def test_two_measured_batches_give_a_line() -> None:
     cells = {"kind": "train", "family": "cnn", "basis": "measured", "batch_small": 16,
              "vram_small": "4 GiB", "batch_large": 32, "vram_large": "7 GiB"}  # fmt: skip
