@@ -72,7 +72,7 @@ class Fleet:
         # Without a price the smallest machine is the best guess at the cheapest one.
         fp16 = np.array([o.gpu.fp16_tflops for o in rows])
         self.size = self.devices * (self.visible / 2**30 + fp16 / 10)
-        self._refused: dict[eligible.Key, Any] = {}
+        self._refused: dict[eligible.Key, tuple[list[str], Any]] = {}
         self._alike: dict[tuple[object, ...], list[Offer]] = {}
         self._places: dict[str, tuple[Any, Any]] = {}
 
@@ -80,12 +80,19 @@ class Fleet:
         converted = self.source.converted(value, currency)
         return math.nan if converted is None else converted
 
+    def refusals(self, w: Workload) -> list[str]:
+        """Why a GPU cannot be used, for each of the catalogue; empty where it can."""
+        return self._refused_by(w)[0]
+
     def allowed(self, w: Workload) -> Any:
         """Which GPUs of the catalogue may be used at all."""
+        return self._refused_by(w)[1]
+
+    def _refused_by(self, w: Workload) -> tuple[list[str], Any]:
         key = eligible.key(w)
         if key not in self._refused:
-            answers = [not eligible.refusal(w, gpu) for gpu in self.speeds.gpus]
-            self._refused[key] = np.array(answers)
+            answers = [eligible.refusal(w, gpu) for gpu in self.speeds.gpus]
+            self._refused[key] = answers, np.array([not why for why in answers])
         return self._refused[key]
 
     def decide(self, w: Workload, kept: int = KEPT) -> Decision:
