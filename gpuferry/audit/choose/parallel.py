@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gpuferry.audit.choose.decision import Decision
 from gpuferry.audit.choose.fleet import Fleet
+from gpuferry.audit.garbage import without_collections
 from gpuferry.audit.read.workload import Workload
 
 Decide = Callable[[Workload], Decision]
@@ -50,7 +50,7 @@ def split(
             # Python 3.12 warns of threads before a fork: numpy's own, which workers never use.
             warnings.simplefilter("ignore", DeprecationWarning)
             pool = multiprocessing.get_context("fork").Pool(processes, _start_worker)
-        with pool, _without_collections():  # leaving it ends the workers, also when somebody interrupts
+        with pool, without_collections():  # leaving it ends the workers, also when somebody interrupts
             for found, places in pool.imap(_piece, pieces):
                 decisions += found
                 fleet.give_places(places)
@@ -65,19 +65,6 @@ def _start_worker() -> None:
     """Ctrl-C reaches the whole group; the parent ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # it ends soon, and nothing that it makes refers to itself
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Hundreds of thousands of objects arrive and stay: looking for garbage among them again and
-    again took half of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _piece(span: tuple[int, int]) -> tuple[list[Decision], dict[str, tuple[Any, Any]]]:

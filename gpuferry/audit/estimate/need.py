@@ -66,7 +66,7 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     A measured peak overrules the formula. For another number of GPUs the formula's ratio scales it.
     """
     terms = formula_terms(w, layout)
-    notes = _assumed(w)
+    notes = list(_assumed(w))
     formula = Estimate(layout, terms, _basis(w), tuple(notes)) if terms else None
     peak, count = w.number("peak_vram"), int(w.number("gpus_now", 1))
     known = w.values.get("peak_vram")
@@ -113,8 +113,14 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     return Estimate(layout, (term,), basis, tuple(notes), cross)
 
 
-def _assumed(w: Workload) -> list[str]:
+def _assumed(w: Workload) -> tuple[str, ...]:
     """What the table leaves out and the formula takes from somewhere else."""
+    if w.assumed is None:
+        w.assumed = tuple(_find_assumed(w))
+    return w.assumed
+
+
+def _find_assumed(w: Workload) -> list[str]:
     if other.can_two_points(w):
         large, batch = w.number("batch_large"), w.number("batch")
         far = f"batch {batch:g} is {batch / large:.3g} times the largest that was measured"

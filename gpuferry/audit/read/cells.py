@@ -85,7 +85,9 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     if isinstance(raw, dt.date | dt.time | dt.timedelta):
         raise ValueError("is a date or a time of day (the spreadsheet may have changed it)")
     text = f"{raw:.15g}" if isinstance(raw, float) else str(raw).strip()
-    if any(unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in text):
+    if not text.isprintable() and any(
+        unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in text
+    ):
         raise ValueError("holds a control character")
     if column.name == "id" and len(text.splitlines()) > 1:
         raise ValueError("has more than one line")

@@ -29,7 +29,7 @@ _WHOLE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is there once: cells are kept by it
 class Column:
     """One column. `low` and `high` are inclusive, in the base unit (bytes, seconds, bytes/s)."""
 
