@@ -51,6 +51,7 @@ def page(plan: Plan, title: str) -> str:
         # `</script>` inside a text would end the element.
         figures={name: Markup(_in_script(text)) for name, text in figures.items()},  # noqa: S704
         plotly=Markup(get_plotlyjs()),  # noqa: S704  (the library itself)
+        each={"hour": "an hour", "month": "a month"},
         first_to_break=first_to_break,
         read=values_read,
         cheapest=_has_cheaper,

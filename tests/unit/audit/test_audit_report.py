@@ -1,11 +1,9 @@
-"""The report is one file that needs nothing else, and a browser draws it."""
+"""The report is one file that needs nothing else; tests/browser draws it."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,6 @@ from gpuferry.audit.report.page import page
 from gpuferry.operate import auditing
 from tests.bench import audit_examples
 from tests.support.audit import decided, planned, row
-
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +68,6 @@ def test_a_tight_choice_says_what_decides() -> None:
                        {"gpu": "RTX A4000"})  # fmt: skip
     assert decision.status == "tight"
     assert "below the floor" in " ".join(decision.notes)
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
-def test_a_browser_draws_the_charts(report: str, tmp_path: Path) -> None:
-    assert BROWSER is not None
-    (tmp_path / "report.html").write_text(report)
-    done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000",
-         "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-         f"{(tmp_path / 'report.html').as_uri()}#w-0"],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, [x for x in done.stderr.splitlines() if "CONSOLE" in x]
-    charts = done.stdout.count('class="main-svg"')
-    assert charts >= 3, charts  # the servers, and the two charts of the workload that is open
-    assert done.stdout.count("chart js-plotly-plot") == 3
 
 
 @pytest.mark.parametrize("name", audit_examples.EXAMPLES)
