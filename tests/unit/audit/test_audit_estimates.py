@@ -138,6 +138,22 @@ def test_what_a_row_leaves_out_is_said() -> None:
     assert "32 times the largest" in " ".join(far.notes)
 
 
+@pytest.mark.parametrize(
+    ("framework", "mid", "high"),
+    [("transformers 4.38", 6, 6), ("HF transformers==4.44.2", 6, 6), ("transformers 4.45.1", 0, 0),
+     ("torch 2.6, transformers 4.38, vllm 0.8", 0, 0), ("vllm 0.8", 0, 0), ("TGI 2.4", 0, 0),
+     ("pytorch 2.6", 0, 6), ("", 0, 6)],
+)  # fmt: skip
+def test_logits_of_a_whole_prompt_are_counted_where_they_are_computed(
+    framework: str, mid: float, high: float
+) -> None:
+    cells = {**LLAMA_8B, "kind": "infer", "context": 32768, "concurrency": 1}
+    found = need(**cells, framework=framework or None)
+    term = next((t for t in found.terms if t.name == "logits of the prompt"), None)
+    each = 32768 * 128256
+    assert (term.mid / each, term.high / each) == (mid, high) if term else (mid, high) == (0, 0)
+
+
 def test_two_measured_batches_give_a_line() -> None:
     cells = {"kind": "train", "family": "cnn", "basis": "measured", "batch_small": 16,
              "vram_small": "4 GiB", "batch_large": 32, "vram_large": "7 GiB"}  # fmt: skip

@@ -180,6 +180,17 @@ def test_a_name_that_no_table_takes_is_refused_before(name: str) -> None:
         row_text(name, "train", {})
 
 
+def test_the_library_that_reserves_memory_is_in_the_row() -> None:
+    versions = {"python": "3.12", "torch": "2.6", "numpy": "2.1", "tensorflow": "2.18",
+                "transformers": "4.51", "accelerate": "1.2", "triton": "3.2", "vllm": "0.8"}  # fmt: skip
+    text = row_text("x", "infer", {"versions": versions})
+    assert "framework: 'vllm 0.8, torch 2.6, transformers 4.51'" in text
+    assert "may reserve GPU memory in advance" in text
+    del versions["vllm"]
+    assert "may reserve" not in row_text("x", "train", {"versions": versions})
+    assert "may reserve" in row_text("x", "train", {"versions": {"jax": "0.5", "numpy": "2"}})
+
+
 def test_a_folder_that_is_not_there_ends_the_measurement_at_once(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="there is no folder"):
         measure(ssh=None, seconds=60, pid=None, data=tmp_path / "none", **QUIET)
