@@ -308,7 +308,7 @@ class Fleet:
         run = None
         if known and money is not None and offer.period == "hour":
             run = float(self.price[i]) * times[1] / 3600
-        elif money is not None and w.number("runs_per_month"):
+        elif money is not None and w.number("runs_per_month") and offer.period == "month":
             run = money / w.number("runs_per_month")
         return Candidate(
             offer=offer,

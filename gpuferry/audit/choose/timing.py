@@ -110,17 +110,23 @@ def _time_now(w: Workload) -> tuple[float, str] | None:
 
 
 def relative(w: Workload, speeds: Speeds) -> tuple[Array, Array, Array] | None:
-    """Time on every GPU over the time on today's: quick, likely, slow; None when it is unknown."""
-    gpu = lookup(w.text("source_gpu")).gpu if w.has("source_gpu") else None
-    if gpu is None:
+    """Time on every GPU over the time on today's: quick, likely, slow; None when it is unknown.
+
+    A name that leaves several GPUs open (A100) gives the range over all of them.
+    """
+    today = lookup(w.text("source_gpu")).candidates if w.has("source_gpu") else ()
+    if not today:
         return None
-    at = speeds.index[gpu.name]
     tflops = speeds.tflops(states.precision_of(w))
-    compute, memory = tflops[at] / tflops, speeds.bandwidth[at] / speeds.bandwidth
-    quick, slow = np.minimum(compute, memory), np.maximum(compute, memory)
+    at = [speeds.index[gpu.name] for gpu in today]
+    compute = tflops[at][:, None] / tflops
+    memory = speeds.bandwidth[at][:, None] / speeds.bandwidth
     # Stencils, particle codes and token by token decoding follow the memory.
     follows = w.kind == "sim" or (w.kind == "infer" and w.family == "llm")
     mid = memory if follows else np.sqrt(compute * memory)
+    quick = np.minimum(compute, memory).min(axis=0)
+    slow = np.maximum(compute, memory).max(axis=0)
+    mid = mid[0] if len(at) == 1 else np.exp(np.log(mid).mean(axis=0))
     if w.has("gpu_util") and w.number("gpu_util") < 80:
         # What waits for the host now does not become quicker with a better GPU.
         share = w.number("gpu_util") / 100
@@ -135,9 +141,8 @@ def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
         how = f"today's time ({said}); source_gpu is unknown, so other GPUs are not told apart"
         base = np.full(len(speeds.gpus), seconds)
         return Timing(base * 0.5, base, base * 2, how, "measured")
-    gpu = lookup(w.text("source_gpu")).gpu
-    assert gpu is not None
-    how = f"today's time ({said}) on {gpu.name}, by FLOPS and by bandwidth"
+    names = " or ".join(gpu.name for gpu in lookup(w.text("source_gpu")).candidates)
+    how = f"today's time ({said}) on {names}, by FLOPS and by bandwidth"
     if w.has("gpu_util") and w.number("gpu_util") < 80:
         how += f"; only {w.number('gpu_util'):.0f}% of the time is GPU work"
     quick, mid, slow = (seconds * ratio for ratio in found)

@@ -107,7 +107,9 @@ def _model(w: Workload) -> Found:
         total, _ = params_of_shape({k: v.value for k, v in w.values.items()})
         complete = w.has("heads", "intermediate", "vocab")
         if complete and total and not 0.6 < w.number("params") / total < 1.67:
-            why = f"does not go with the shape, which gives {total / 1e9:.3g}B"
+            why = f"does not go with the shape, which gives {total / 1e9:,.4g}B"
+            if w.has("experts"):
+                why += "; in a mixture, intermediate is that of one expert"
             yield "params", f"{w.number('params') / 1e9:.3g}B", why
     if w.text("weights_precision").startswith("nf4") and w.kind == "train":
         yield "weights_precision", w.text("weights_precision"), "cannot be trained from scratch"

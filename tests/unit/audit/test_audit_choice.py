@@ -267,12 +267,35 @@ def test_offers_may_have_their_units_in_the_headings(tmp_path: Path) -> None:
 def test_hours_of_today_shrink_on_a_quicker_gpu_where_today_is_known() -> None:
     cells = {**MEASURED, "peak_vram": "9 GiB", "gpu_hours_week": 40, "kind": "sim"}
     known = decided(row(**cells, source_gpu="L4"), {"gpu": "A100 SXM 80GB"})
-    unknown = decided(row(**cells, source_gpu="A100"), {"gpu": "A100 SXM 80GB"})
+    unknown = decided(row(**cells, source_gpu="GTX 970"), {"gpu": "A100 SXM 80GB"})
     assert known.chosen is not None
     assert unknown.chosen is not None
     ratio = known.chosen.month_hours / unknown.chosen.month_hours
     assert ratio == pytest.approx(300 / 2039)  # memory bandwidth
-    assert "can be 4 GPUs" in " ".join(unknown.notes)
+    assert "is unknown to the catalogue: today's time is taken" in " ".join(unknown.notes)
+
+
+def test_a_name_of_today_that_leaves_several_open_gives_the_range_over_them() -> None:
+    cells = {**MEASURED, "kind": "sim", "peak_vram": "9 GiB", "run_time_now": "10h"}
+    found = decided(row(**cells, source_gpu="A100"), {"gpu": "A100 SXM 80GB"})
+    assert found.chosen is not None
+    assert found.chosen.seconds is not None
+    quick, mid, slow = (seconds / 36000 for seconds in found.chosen.seconds)
+    assert quick <= 1555 / 2039 < mid < slow == pytest.approx(1)
+    assert "covers all of them" in " ".join(found.notes)
+
+
+def test_a_run_of_unknown_length_is_said_to_be_counted_as_a_month() -> None:
+    w = row(**{**MEASURED, "kind": "train"}, peak_vram="9 GiB", runs_per_month=4)
+    found = decided(w, {"gpu": "L4"})
+    assert found.chosen is not None
+    assert found.chosen.run_cost is None
+    assert "a whole month is counted" in " ".join(found.notes)
+
+
+def test_a_card_that_is_nearly_empty_is_named_also_where_its_hours_are_not_known() -> None:
+    found = decided(row(**{**MEASURED, "kind": "infer"}, peak_vram="1 GiB"), {"gpu": "A40"})
+    assert "of the memory is used, and nothing says how much of the time" in found.over_rented
 
 
 def test_what_breaks_first_is_named() -> None:
