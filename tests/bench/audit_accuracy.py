@@ -74,8 +74,16 @@ def _compare(case: dict[str, Any], data: dict[str, Any]) -> Comparison:
     meter = case.get("meter", "allocated")
     terms: list[Term] = [t for t in need.terms if t.name not in LEFT_OUT[meter]]
     what = {**data["settings"][case["setting"]], **case["with"]}
-    keys = ("kind", "method", "weights_precision", "precision", "batch", "seq", "context",
-            "recompute")
+    keys = (
+        "kind",
+        "method",
+        "weights_precision",
+        "precision",
+        "batch",
+        "seq",
+        "context",
+        "recompute",
+    )
     text = ", ".join(f"{what[key]}" if key in ("kind", "method") else f"{key} {what[key]}"
                      for key in keys if key in what)  # fmt: skip
     return Comparison(

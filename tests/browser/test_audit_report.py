@@ -26,7 +26,8 @@ window.addEventListener("load", () => {
     const root = document.documentElement;
     const found = {
       page: [root.scrollWidth, root.clientWidth],
-      charts: charts.map((c) => [c.scrollWidth, c.clientWidth, c.querySelectorAll(".main-svg").length]),
+      charts: charts.map((c) =>
+        [c.scrollWidth, c.clientWidth, c.querySelectorAll(".main-svg").length]),
       cut: charts.flatMap((c) => [...c.querySelectorAll("text")].filter(seen).filter((t) => {
         const inner = t.getBoundingClientRect(), outer = c.getBoundingClientRect();
         return inner.left < outer.left - 1 || inner.right > outer.right + 1;
@@ -36,7 +37,8 @@ window.addEventListener("load", () => {
         const boxes = [...c.querySelectorAll(".legend text, .xtitle")].filter(seen)
           .map((t) => [t.textContent, t.getBoundingClientRect()]);
         return boxes.flatMap(([name, a], i) => boxes.slice(i + 1).filter(([, b]) =>
-          a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1
+          a.left < b.right - 1 && b.left < a.right - 1 &&
+          a.top < b.bottom - 1 && b.top < a.bottom - 1
         ).map(([other]) => name + " / " + other));
       }),
     };

@@ -59,7 +59,9 @@ def lookup(name: str) -> Match:
     if number := _NUMBER_OF.search(name):
         alone = lookup((name[: number.start()] + " " + name[number.end() :]).strip())
         if not alone.foreign:
-            why = f"names {number.group(1) or number.group(2)} GPUs; their number has its own column"
+            why = (
+                f"names {number.group(1) or number.group(2)} GPUs; their number has its own column"
+            )
             return Match(None, (), why, ", ".join(gpu.name for gpu in alone.candidates))
     wanted = tokens(name)
     exact, wider = [], []
@@ -73,7 +75,7 @@ def lookup(name: str) -> Match:
             wider.append(gpu)
     found = tuple(exact or wider)
     is_number = any(c.isdigit() for word in wanted for c in word)
-    if len(found) == 1 and is_number:
+    if len(found) == 1 and (exact or is_number):
         gpu = found[0]
         missing = [tokens(n) - wanted for n in (gpu.name, *gpu.aliases)]
         if exact or any(m <= _HARMLESS | {f"{round(gpu.vram_gb)}gb"} for m in missing):

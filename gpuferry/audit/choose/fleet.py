@@ -258,7 +258,8 @@ class Fleet:
             ratios = relative(w, self.speeds)
             if ratios is not None:
                 month = month * ratios[1][self.gpu]
-            return np.minimum(month, MONTH_HOURS)
+            in_month: Floats = np.minimum(month, MONTH_HOURS)
+            return in_month
         if w.kind == "infer" and w.has("duty"):
             return np.full(len(seconds), MONTH_HOURS * w.number("duty") / 100)
         return np.full(len(seconds), MONTH_HOURS)
@@ -267,7 +268,7 @@ class Fleet:
         cost: Floats = self.setup + np.where(self.hourly, self.price * hours, self.price)
         return cost
 
-    def _order(self, status: Ints, cost: Floats, kept: int) -> Ints:
+    def _order(self, status: Ints, cost: Floats, kept: int) -> Any:
         usable = np.flatnonzero(status > NO)
         unpriced = np.isnan(cost[usable])
         # Costs within 5 % of the least are as good as equal: the smaller machine is the better one.

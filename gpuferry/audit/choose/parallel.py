@@ -50,7 +50,10 @@ def split(
             # Python 3.12 warns of threads before a fork: numpy's own, which workers never use.
             warnings.simplefilter("ignore", DeprecationWarning)
             pool = multiprocessing.get_context("fork").Pool(processes, _start_worker)
-        with pool, without_collections():  # leaving it ends the workers, also when somebody interrupts
+        with (
+            pool,
+            without_collections(),
+        ):  # leaving it ends the workers, also when somebody interrupts
             for found, places in pool.imap(_piece, pieces):
                 decisions += found
                 fleet.give_places(places)

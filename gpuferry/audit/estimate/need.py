@@ -8,7 +8,7 @@ from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.estimate import language, other
 from gpuferry.audit.estimate.terms import Estimate, Layout, Term
 from gpuferry.audit.read.units import GIB, show_size
-from gpuferry.audit.read.workload import Workload
+from gpuferry.audit.read.workload import Known, Workload
 
 # They take most of a card whatever they need, so what was measured is their setting.
 PREALLOCATING = ("vllm", "sglang", "jax", "tensorflow", "tensorrt-llm")
@@ -68,12 +68,9 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     terms = formula_terms(w, layout)
     notes = list(_assumed(w))
     formula = Estimate(layout, terms, _basis(w), tuple(notes)) if terms else None
-    peak, count = w.number("peak_vram"), int(w.number("gpus_now", 1))
-    known = w.values.get("peak_vram")
-    if not peak and w.has("peak_vram_total"):
-        peak, known = w.number("peak_vram_total") / count, w.values["peak_vram_total"]
-        notes.append(f"peak_vram_total over {count} GPUs, taken as even")
-    if not peak or known is None:
+    count = int(w.number("gpus_now", 1))
+    peak, known = _peak(w, count, notes)
+    if known is None:
         return formula
     framework = w.text("framework").lower()
     if formula and any(name in framework for name in PREALLOCATING):
@@ -92,13 +89,12 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
         scale = _scale(w, layout, now)
     low, high = _spread(w, peak, known.basis, notes)
     value = peak * scale
-    if layout.gpus < count and not formula and w.kind in ("train", "finetune", "infer"):
-        if not w.has("dp") and not w.has("tp") and not w.has("pp"):
-            high = max(high, count / layout.gpus)
-            notes.append(
-                f"measured on {count} GPUs and taken as copies of the model; if it is split over "
-                "them, fewer GPUs need more each: give tp, pp or dp"
-            )
+    if not formula and _may_be_split(w, layout, count):
+        high = max(high, count / layout.gpus)
+        notes.append(
+            f"measured on {count} GPUs and taken as copies of the model; if it is split over "
+            "them, fewer GPUs need more each: give tp, pp or dp"
+        )
     if scale != 1:
         notes.append(
             f"measured on {count} GPU{'s' * (count > 1)} and scaled by {scale:.3g} (formula)"
@@ -118,6 +114,22 @@ def _assumed(w: Workload) -> tuple[str, ...]:
     if w.assumed is None:
         w.assumed = tuple(_find_assumed(w))
     return w.assumed
+
+
+def _peak(w: Workload, count: int, notes: list[str]) -> tuple[float, Known | None]:
+    """The peak of one GPU as the table has it, and where it comes from."""
+    if w.has("peak_vram"):
+        return w.number("peak_vram"), w.values["peak_vram"]
+    if w.has("peak_vram_total"):
+        notes.append(f"peak_vram_total over {count} GPUs, taken as even")
+        return w.number("peak_vram_total") / count, w.values["peak_vram_total"]
+    return 0.0, None
+
+
+def _may_be_split(w: Workload, layout: Layout, count: int) -> bool:
+    """Whether a peak of several GPUs may be that of a part of the model."""
+    said = w.has("dp") or w.has("tp") or w.has("pp")
+    return layout.gpus < count and not said and w.kind in ("train", "finetune", "infer")
 
 
 def _find_assumed(w: Workload) -> list[str]:

@@ -25,7 +25,7 @@ def row_text(name: str, kind: str, found: dict[str, Any]) -> str:
     if kind not in kinds:
         raise SpecError(f"--kind {kind!r} is unknown; accepted: {', '.join(kinds)}.")
     try:
-        name, _ = parse(COLUMNS["id"], name)
+        name = str(parse(COLUMNS["id"], name)[0])
     except ValueError as error:
         raise SpecError(f"--id {name!r} {error}; accepted: a name in one line.") from None
     if not name:

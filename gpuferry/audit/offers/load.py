@@ -203,9 +203,15 @@ def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
             values[stem] = parse(column, content, unit)[0]
         except ValueError as error:
             problems.append(Problem(raw.where, name, str(content), str(error), accepted(column)))
-    for name in ("id", "provider", "gpu", "gpus"):
-        if name not in values and name not in {p.column for p in problems}:
-            problems.append(Problem(raw.where, name, "", "is missing"))
+    return values, [*problems, *_missing(raw, values, {p.column for p in problems})]
+
+
+def _missing(raw: Raw, values: dict[str, Any], named: set[str]) -> list[Problem]:
+    problems = [
+        Problem(raw.where, name, "", "is missing")
+        for name in ("id", "provider", "gpu", "gpus")
+        if name not in values and name not in named
+    ]
     if values.get("price") == 0:
         why = "is nothing; leave it out where the price is not known"
         problems.append(Problem(raw.where, "price", "0", why))
@@ -216,7 +222,7 @@ def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
         why = "is no currency"
         accept = "a code such as USD or EUR"
         problems.append(Problem(raw.where, "currency", values["currency"], why, accept))
-    return values, problems
+    return problems
 
 
 def _can_be_cut(gpu: Gpu, slices: int, gigabytes: int) -> bool:

@@ -7,9 +7,9 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+from gpuferry.audit.garbage import without_collections
 from gpuferry.audit.read import contradictions
 from gpuferry.audit.read.cells import Problem, accepted, parse
-from gpuferry.audit.garbage import without_collections
 from gpuferry.audit.read.columns import ALIASES, COLUMNS, KINDS, Column
 from gpuferry.audit.read.shape import fill_from_files
 from gpuferry.audit.read.tables import Raw, Table, column_name, read_table
@@ -173,17 +173,21 @@ def _known(
             own[side] = cells[f"{name}.{side}"]
     if not own:
         return Known(read, basis, date, note)
+    return _own_sides(where, name, Known(read, basis, date, note), own)
+
+
+def _own_sides(where: str, name: str, known: Known, own: dict[str, Any]) -> Known | Problem:
+    """A value with the basis and date that were given for it alone."""
     for side, said in own.items():
         try:
             found = None if _is_missing(said) else parse(COLUMNS[side], said)[0]
         except ValueError as error:
             accept = accepted(COLUMNS[side])
             return Problem(where, f"{name}.{side}", _shown(said), str(error), accept)
-        if side == "basis":
-            basis = found or basis
-        else:
-            date = found or date
-    return Known(read, basis, date, note)
+        if found:
+            changed: dict[str, Any] = {side: found}
+            known = dataclasses.replace(known, **changed)
+    return known
 
 
 def _is_missing(content: Any, column: Column | None = None) -> bool:

@@ -219,8 +219,9 @@ def _xlsx(path: Path) -> Table:
         if not any(texts) or texts[0].startswith("#"):
             continue
         if not header:
-            if "id" in (names := [column_name(text) for text in texts]):
-                header = names
+            columns = [column_name(text) for text in texts]
+            if "id" in columns:
+                header = columns
                 _check_header(table, header)
             continue
         number = cells[0].row

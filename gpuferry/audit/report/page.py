@@ -16,7 +16,7 @@ from gpuferry.audit.report import charts
 from gpuferry.audit.report.one import values_read
 from gpuferry.audit.report.terminal import money
 
-# Every workload's table of GPUs has 56 lines: beyond this a page helps nobody.
+# Every workload's table of GPUs has 64 lines: beyond this a page helps nobody.
 EXPLAINED = 400
 
 

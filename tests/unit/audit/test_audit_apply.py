@@ -219,7 +219,9 @@ def test_what_would_not_be_valid_is_not_written(project: Project) -> None:
 
 def test_line_ends_links_and_the_mode_stay(project: Project, tmp_path: Path) -> None:
     target = tmp_path / "elsewhere.yaml"
-    target.write_bytes(b"config:\r\n  gpuferry:provider: local # mine\r\n  gpuferry:servers: []\r\n")
+    target.write_bytes(
+        b"config:\r\n  gpuferry:provider: local # mine\r\n  gpuferry:servers: []\r\n"
+    )
     target.chmod(0o640)
     project.stack_file.symlink_to(target)
     run(project)

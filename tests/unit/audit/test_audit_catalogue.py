@@ -13,7 +13,7 @@ GPUS = {gpu.name: gpu for gpu in catalogue()}
 
 
 def test_the_catalogue_is_sound_and_every_row_names_its_source() -> None:
-    assert len(GPUS) == 56
+    assert len(GPUS) == 64
     assert self_test(tuple(GPUS.values())) == []
     assert all(gpu.source and gpu.visible_source for gpu in GPUS.values())
 
@@ -54,6 +54,8 @@ def test_errors_of_public_tables_are_found(
         ("a100_80g_pcie", "A100 PCIe 80GB"), ("A100-pcie-80", "A100 PCIe 80GB"),
         ("MI 300X", "MI300X"), ("\uff28100 NVL", "H100 NVL"), ("V100-SXM2-16", "V100 SXM2 16GB"),
         ("Tesla V100-PCIE-32GB", "V100 PCIe 32GB"), ("4090", "RTX 4090"),
+        ("RTX 4070 Ti", "RTX 4070 Ti"),
+        ("NVIDIA GeForce RTX 2080 Ti", "RTX 2080 Ti"), ("RTX 8000", "Quadro RTX 8000"),
     ],
 )  # fmt: skip
 def test_names_are_found_by_whole_words(text: str, name: str) -> None:
@@ -64,9 +66,9 @@ def test_names_are_found_by_whole_words(text: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["T400", "RTX 4090 D", "RTX 5090 D V2", "A10G", "RTX 4070 Ti", "RTX 6000D", "H100 64GB", "L400",
-     "NVIDIA GeForce RTX 4090 Laptop GPU", "H100 PCIe 96GB", "", "GPU", "NVIDIA",
-     "A100X", "A800", "V100S", "L40S-48Q", "RTX 4090 48GB", "RTX PRO 5000 72GB", "RTX 3090 Ti"],
+    ["T400", "RTX 4090 D", "RTX 5090 D V2", "A10G", "RTX 4070 SUPER", "RTX 6000D", "H100 64GB",
+     "L400", "NVIDIA GeForce RTX 4090 Laptop GPU", "H100 PCIe 96GB", "", "GPU", "NVIDIA",
+     "A100X", "A800", "V100S", "L40S-48Q", "RTX 4090 48GB", "RTX PRO 5000 72GB", "RTX 3080 Ti"],
 )  # fmt: skip
 def test_other_gpus_are_unknown_rather_than_guessed(text: str) -> None:
     assert lookup(text).gpu is None

@@ -181,8 +181,10 @@ def test_a_name_that_no_table_takes_is_refused_before(name: str) -> None:
 
 
 def test_the_library_that_reserves_memory_is_in_the_row() -> None:
-    versions = {"python": "3.12", "torch": "2.6", "numpy": "2.1", "tensorflow": "2.18",
-                "transformers": "4.51", "accelerate": "1.2", "triton": "3.2", "vllm": "0.8"}  # fmt: skip
+    versions = {
+        "python": "3.12", "torch": "2.6", "numpy": "2.1", "tensorflow": "2.18", "triton": "3.2",
+        "transformers": "4.51", "accelerate": "1.2", "vllm": "0.8",
+    }  # fmt: skip
     text = row_text("x", "infer", {"versions": versions})
     assert "framework: 'vllm 0.8, torch 2.6, transformers 4.51'" in text
     assert "may reserve GPU memory in advance" in text
