@@ -189,6 +189,8 @@ def apply(
         )
     except SpecError as error:
         raise SpecError(f"{path.name}: {error}") from None
+    for note in filter(None, (wish.note for wish in entries)):
+        say_on_stderr(note)
     for line in kept:
         say_on_stderr(f"kept: {line}")
     missing = [d.workload.id for d in result.decisions if d.chosen is None]

@@ -10,6 +10,7 @@ import pytest
 
 from gpuferry.audit.report.document import document
 from gpuferry.audit.report.page import page
+from gpuferry.engine.project import Project
 from gpuferry.operate import auditing
 from tests.bench import audit_examples
 from tests.support.audit import decided, planned, row
@@ -87,6 +88,12 @@ def test_the_example_of_init_can_be_planned(
     assert len(answer["workloads"]) == 5
     assert answer["ok"]
     assert html.stat().st_size > 1_000_000
+    (tmp_path / "Pulumi.yaml").write_text("name: gpuferry\nruntime: python\n")
+    project = Project(tmp_path, "rehearsal")
+    auditing.apply(project, table, offers, provider="local", ssh_from=[], rehearsal=True, yes=True,
+                   dry_run=False)  # fmt: skip
+    assert "A40 cannot be simulated here, L40S stands in" in capsys.readouterr().err
+    assert len(project.spec().servers) == 4
     assert auditing.show(table, offers, "wing-flow", as_json=False) == 0
     shown = capsys.readouterr().out
     assert "40,000,000" in shown
