@@ -92,7 +92,8 @@ def _model(offer: Offer, provider: str, *, rehearsal: bool) -> tuple[str, str]:
             "rented servers the stack file needs another provider."
         )
     sizes = {
-        model: profile.readings["memory_total"] * 2**20 for model, profile in profiles.profiles().items()
+        model: profile.readings["memory_total"] * 2**20
+        for model, profile in profiles.profiles().items()
     }
     large = [m for m, size in sizes.items() if size >= 0.95 * gpu.visible_bytes] or [*sizes]
     stand_in = min(large, key=lambda m: (abs(sizes[m] - gpu.visible_bytes), m))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 from gpuferry.audit.catalogue.gpu import Gpu
@@ -52,12 +53,16 @@ def _why_none(
     """The commonest refusals, and the GPU that comes nearest."""
     parts = [
         f"{count} {'is' if count == 1 else 'are'} refused ({why})"
-        for why, count in Counter(filter(None, refusals)).most_common(3)
+        for why, count in Counter(
+            re.sub(r" \(cc [^)]*\)", "", why) for why in refusals if why
+        ).most_common(3)
     ]
     if left:
         largest = max(left, key=lambda gpu: visible(w, gpu))
         why = _fit(w, largest, needs).why
         parts.append(f"the largest of {len(left)} others is {largest.name}: {why}")
+    if w.kind == "sim" and not w.splits:
+        parts.append("with splits: yes, several GPUs would share the case, if the code can")
     return "; ".join(parts)
 
 

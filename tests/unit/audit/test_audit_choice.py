@@ -293,6 +293,14 @@ def test_a_run_of_unknown_length_is_said_to_be_counted_as_a_month() -> None:
     assert "a whole month is counted" in " ".join(found.notes)
 
 
+def test_a_case_that_is_too_large_for_any_gpu_says_what_would_help() -> None:
+    w = row(kind="sim", cells="300M", bytes_per_cell="1.2 KB", needs_fp64="yes")
+    refused = decided(w, {"gpu": "B200 SXM"}).refused
+    assert "with splits: yes" in refused
+    assert refused.count("double precision") == 1
+    assert "(cc" not in refused
+
+
 def test_a_card_that_is_nearly_empty_is_named_also_where_its_hours_are_not_known() -> None:
     found = decided(row(**{**MEASURED, "kind": "infer"}, peak_vram="1 GiB"), {"gpu": "A40"})
     assert "of the memory is used, and nothing says how much of the time" in found.over_rented
