@@ -189,13 +189,7 @@ def apply(
         )
     except SpecError as error:
         raise SpecError(f"{path.name}: {error}") from None
-    for note in filter(None, (wish.note for wish in entries)):
-        say_on_stderr(note)
-    for line in kept:
-        say_on_stderr(f"kept: {line}")
-    missing = [d.workload.id for d in result.decisions if d.chosen is None]
-    if missing:
-        say_on_stderr(f"without a server, and so not written: {', '.join(missing)}")
+    _say_what_differs(result, [wish.note for wish in entries if wish.note], kept)
     if new == old:
         say_on_stderr(f"{path.name}: nothing to change")
         return
@@ -221,6 +215,15 @@ def apply(
     finally:
         draft.unlink(missing_ok=True)
     say_on_stderr(f"wrote {path.name}; next: ./ferry preview --stack {project.stack}")
+
+
+def _say_what_differs(result: Plan, notes: list[str], kept: list[str]) -> None:
+    missing = [d.workload.id for d in result.decisions if d.chosen is None]
+    lines = [*notes, *(f"kept: {line}" for line in kept)]
+    if missing:
+        lines.append(f"without a server, and so not written: {', '.join(missing)}")
+    for line in lines:
+        say_on_stderr(line)
 
 
 def _read_stack_file(path: Path) -> tuple[str, str]:
