@@ -20,8 +20,8 @@ def test(
         list[str] | None,
         typer.Argument(
             metavar="[SUITE]... [PYTEST-OPTION]...",
-            help="unit, gpusim, conformance, nodes, vm, e2e; all of these by default. slow "
-            "(20 minutes, virtual machines) only when named. From the first word "
+            help="unit, gpusim, browser, conformance, nodes, vm, e2e; all of these by default. "
+            "slow (20 minutes, virtual machines) only when named. From the first word "
             "that starts with - on, everything goes to pytest.",
         ),
     ] = None,

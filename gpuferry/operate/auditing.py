@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gpuferry.audit.report.document import document
 from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError
 from gpuferry.operate.console import confirm, print_json, print_table, say_on_stderr, stdout_console
-from gpuferry.operate.drafts import write_whole
+from gpuferry.operate.drafts import require_folder, require_new, write_whole
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "audit/read/example.yaml"
 # Above this a person should be told that it goes on.
@@ -36,8 +37,7 @@ def init(table: Path, offers: Path | None) -> None:
     for path, _ in wanted:
         if path.suffix.lower() not in (".yaml", ".yml"):
             raise SpecError(f"{path}: the example is YAML; name it .yaml (CSV and XLSX are read).")
-        if path.exists():
-            raise SpecError(f"{path}: is there already; name another file.")
+        require_new(path)
     for path, text in wanted:
         write_whole(path, text)
         say_on_stderr(f"wrote {path}")
@@ -62,12 +62,12 @@ def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
     elif problems:
         for problem in problems:
             print(problem)
-        say_on_stderr(f"{len(problems)} mistakes")
+        say_on_stderr(f"{len(problems)} mistake{'s' if len(problems) != 1 else ''}")
     else:
         for w in workloads:
             for note in w.notes:
                 print(f"{w.id}: {note}")
-        print(f"{len(workloads)} workloads, no mistakes")
+        print(f"{len(workloads)} workload{'s' if len(workloads) != 1 else ''}, no mistakes")
     return 2 if problems else 0
 
 
@@ -125,6 +125,8 @@ def _offers(path: Path | None) -> Offers:
 
 def plan(table: Path, offers: Path | None, html: Path | None, *, as_json: bool) -> int:
     """Show the plan; 1 when a workload got no server."""
+    if html is not None:
+        require_folder(html)
     result = planned(table, offers)
     if html is not None:
         from gpuferry.audit.report.page import page
@@ -176,8 +178,8 @@ def apply(
     from gpuferry.spec.file import load_spec, read_config
 
     result = planned(table, offers)
-    path = project.stack_file
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    path = project.stack_file.resolve()
+    old, ends = _read_stack_file(path)
     if old.strip():
         provider = str(read_config(path).get("gpuferry:provider", "local"))
     entries = wishes(result, provider, rehearsal=rehearsal)
@@ -187,17 +189,13 @@ def apply(
         )
     except SpecError as error:
         raise SpecError(f"{path.name}: {error}") from None
-    for line in kept:
-        say_on_stderr(f"kept: {line}")
-    missing = [d.workload.id for d in result.decisions if d.chosen is None]
-    if missing:
-        say_on_stderr(f"without a server, and so not written: {', '.join(missing)}")
+    _say_what_differs(result, [wish.note for wish in entries if wish.note], kept)
     if new == old:
         say_on_stderr(f"{path.name}: nothing to change")
         return
     draft = path.with_name(f"Pulumi.{project.stack}.yaml.{os.getpid()}")
     try:
-        draft.write_text(new, encoding="utf-8")
+        draft.write_text(new, encoding="utf-8", newline=ends)
         try:
             load_spec(draft)
         except SpecError as error:
@@ -209,12 +207,42 @@ def apply(
         if dry_run:
             return
         confirm(f"{path.name} will be changed as shown.", yes)
+        if _read_stack_file(path)[0] != old:
+            raise SpecError(f"{path.name} was changed by somebody else meanwhile; run this again.")
         if old:
             draft.chmod(path.stat().st_mode)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     say_on_stderr(f"wrote {path.name}; next: ./ferry preview --stack {project.stack}")
+
+
+def _say_what_differs(result: Plan, notes: list[str], kept: list[str]) -> None:
+    missing = [d.workload.id for d in result.decisions if d.chosen is None]
+    lines = [*notes, *(f"kept: {line}" for line in kept)]
+    if missing:
+        lines.append(f"without a server, and so not written: {', '.join(missing)}")
+    for line in lines:
+        say_on_stderr(line)
+
+
+def _read_stack_file(path: Path) -> tuple[str, str]:
+    """The text (empty: no such file) and how its lines end.
+
+    Raises:
+        SpecError: it cannot be read, or is not meant to be written.
+    """
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        return "", "\n"
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SpecError(f"{path.name}: cannot be read ({why}).") from None
+    if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise SpecError(f"{path.name} is read-only; `chmod u+w {path.name}` allows changes.")
+    return text.replace("\r\n", "\n"), "\r\n" if b"\r\n" in data else "\n"
 
 
 def _show_diff(old: str, new: str, name: str) -> None:
@@ -234,6 +262,10 @@ def measure(
     from gpuferry.audit.measure.run import measure as run
 
     row_text(name, kind, {})  # a wrong kind is said before two hours of measuring
+    if out is not None:
+        require_new(out)
+    if data is not None and ssh is None and not data.is_dir():
+        raise SpecError(f"--data {data}: there is no such folder.")
     found: dict[str, Any] = run(
         ssh=ssh,
         seconds=seconds,
@@ -249,6 +281,10 @@ def measure(
     elif out is None:
         print(text, end="")
     if out is not None:
-        write_whole(out, text)
+        try:
+            write_whole(out, text)
+        except SpecError:
+            print(text, end="", file=sys.stderr)  # hours of measuring are not lost with the disk
+            raise
         say_on_stderr(f"wrote {out}")
     return 130 if found.get("interrupted") else 0

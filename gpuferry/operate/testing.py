@@ -11,12 +11,13 @@ from gpuferry.engine import find
 from gpuferry.errors import SpecError
 from gpuferry.operate.console import say_on_stderr
 from gpuferry.paths import REPOSITORY
-from gpuferry.prepare import docker_engine, prerequisites
+from gpuferry.prepare import docker_engine, packages, prerequisites
 
 # Suite to (needs the engine, needs Docker, how many run side by side).
 SUITES = {
     "unit": (False, False, 2),
     "gpusim": (False, False, 2),
+    "browser": (False, False, 1),
     "conformance": (True, False, 1),
     # They wait for servers about a third of the time.
     "nodes": (False, True, 3),
@@ -27,6 +28,8 @@ SUITES = {
 }
 # Only when named: minutes of an emulated machine that builds modules.
 ON_DEMAND = {"slow"}
+# Programs that only one suite uses.
+_PROGRAMS = {"browser": packages.BROWSER}
 _NOTHING_COLLECTED = 5
 
 
@@ -58,6 +61,8 @@ def _run(suite: str, arguments: list[str]) -> tuple[int, float]:
     environment = dict(os.environ)
     if needs_engine:
         environment["GPUFERRY_PULUMI"] = str(find.ensure(say_on_stderr).path)
+    if suite in _PROGRAMS:
+        packages.install_missing(say_on_stderr, _PROGRAMS[suite])
     if needs_docker:
         prerequisites.prepare("local", say_on_stderr)
     say_on_stderr(f"running tests/{suite}")

@@ -29,14 +29,21 @@ _MEASURES = {
     "nmap": ("nmap", "looks at all ports of a server"),
     "lynis": ("lynis", "audits a server"),
 }
+# What only tests need.
+_TESTS = {
+    "chromium": ("chromium", "draws the audit's report"),
+    # Without a font the report's text has no width; this one comes with its settings.
+    "fc-match": ("fontconfig", "finds fonts for the browser"),
+}
 TESTERS = tuple(_MEASURES)
+BROWSER = tuple(_TESTS)
 COMPILER = ("gcc", "make", "gencat")
 _LOCK_WAIT_SECONDS = 300
 
 
 def missing(programs: Iterable[str] = PROGRAMS) -> list[str]:
     """Packages whose programs are not there."""
-    known = {**PROGRAMS, **_MEASURES}
+    known = {**PROGRAMS, **_MEASURES, **_TESTS}
     return sorted({known[program][0] for program in programs if not shutil.which(program)})
 
 
@@ -54,7 +61,7 @@ def install_missing(say: Callable[[str], None], programs: Iterable[str] = PROGRA
             f"These are missing: {', '.join(wanted)}. This machine has no apt; install them with "
             "its own package manager and run this again."
         )
-    say(f"installing {', '.join(wanted)} (about 20 s)")
+    say(f"installing {', '.join(wanted)} (about {60 if 'chromium' in wanted else 20} s)")
     _apt("update", "-q")
     _apt("install", "-q", "-y", "--no-install-recommends", *wanted)
     if still := missing(programs):

@@ -362,7 +362,9 @@ def _refuse_duplicates(key: str, names: list[str]) -> None:
 def _fits_provider(provider: str, index: int, server: ServerSpec) -> None:
     where = f"servers[{index}]"
     if provider == "ssh" and server.ssh is None:
-        raise ValueError(f"{where}.ssh: required with provider ssh (address, user, host_key, key)")
+        raise ValueError(
+            f"{where}.ssh: required with provider ssh (address, user, host_key, key_file)"
+        )
     if provider != "ssh" and server.ssh is not None:
         raise ValueError(f"{where}.ssh: only for provider ssh; this stack uses {provider}")
     if server.kind == "vm":

@@ -74,7 +74,16 @@ def _compare(case: dict[str, Any], data: dict[str, Any]) -> Comparison:
     meter = case.get("meter", "allocated")
     terms: list[Term] = [t for t in need.terms if t.name not in LEFT_OUT[meter]]
     what = {**data["settings"][case["setting"]], **case["with"]}
-    keys = ("kind", "method", "weights_precision", "precision", "batch", "seq", "recompute")
+    keys = (
+        "kind",
+        "method",
+        "weights_precision",
+        "precision",
+        "batch",
+        "seq",
+        "context",
+        "recompute",
+    )
     text = ", ".join(f"{what[key]}" if key in ("kind", "method") else f"{key} {what[key]}"
                      for key in keys if key in what)  # fmt: skip
     return Comparison(
@@ -132,7 +141,8 @@ fitting on a GPU with just less memory than the published peak: they are tight o
 _TAIL = """
 GiB. `tuned`: a constant was chosen from this figure (what RMSNorm keeps, tensors of the VAE,
 blocks of the denoiser), so it is no evidence and not in the median. Sequence lengths of litgpt's
-table are the longest example of its data set, as it says itself.
+table are the longest example of its data set, as it says itself. Contexts of qwen2 are the prompt
+and 2048 generated tokens; the estimate counts logits for all of them, the run only for the prompt.
 
 Not compared, because no published peak with all settings was found: CNN training, rendering,
 simulation, training with ZeRO-1 and ZeRO-2, 8-bit optimizers, MLA, video models. For CNN and

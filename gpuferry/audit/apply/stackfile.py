@@ -11,10 +11,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
+from gpuferry.audit.apply.names import Written, continued
 from gpuferry.audit.apply.wishes import Wish
 from gpuferry.errors import SpecError
 
-LABEL = "audit"
+LABEL, _FOR = "audit", "workloads"
 _SERVERS, _STORES = "gpuferry:servers", "gpuferry:object_stores"
 _PROVIDER, _FIREWALL = "gpuferry:provider", "gpuferry:firewall"
 _NEW = "# Servers chosen by `./ferry audit apply`; comments and other keys stay on a next run.\n"
@@ -25,8 +26,8 @@ def edit(
 ) -> tuple[str, list[str]]:
     """The new text, and what was kept because a person had changed it.
 
-    An entry's label `audit` records what was written last; a value that differs from the record is
-    a hand edit and wins. A data disk never shrinks.
+    An entry's label `audit` records what was written last; a value that is not from there is
+    written by hand and wins. A data disk never shrinks.
 
     Raises:
         SpecError: the file is not YAML, or its servers are not a plain list.
@@ -62,7 +63,16 @@ def _servers(config: CommentedMap, wishes: list[Wish]) -> list[str]:
     if not isinstance(there, CommentedSeq) or not all(isinstance(s, CommentedMap) for s in there):
         raise SpecError(f"{_SERVERS} has to be a YAML list of mappings to be edited.")
     by_name = {str(server.get("name")): server for server in there}
-    kept = []
+    records = {name: _label(server) for name, server in by_name.items()}
+    written = {
+        name: Written(_record(labels[LABEL]).get("gpu"), frozenset(_ids(labels.get(_FOR))))
+        for name, labels in records.items() if LABEL in labels
+    }  # fmt: skip
+    wishes, left = continued(wishes, written, frozenset(set(by_name) - set(written)))
+    kept = [
+        f"{name}: from an earlier audit, not in this plan any more; remove the entry if it is not "
+        "needed" for name in left
+    ]  # fmt: skip
     for wish in wishes:
         server = by_name.get(wish.name)
         if server is None:
@@ -75,15 +85,14 @@ def _servers(config: CommentedMap, wishes: list[Wish]) -> list[str]:
 
 
 def _server(server: CommentedMap, wish: Wish) -> list[str]:
-    labels = server.get("labels") or {}
-    last = _record(labels.get(LABEL) if isinstance(labels, dict) else None)
+    last = _record(_label(server).get(LABEL))
     kept, wrote = [], {}
     for key, value in wish.values.items():
         now = _plain(server.get(key))
-        hand = key in last and now is not None and now != last[key]
+        hand = now is not None and now != value and (key not in last or now != last[key])
         shrinks = key == "data_disk_gib" and isinstance(now, int) and now > value
         if hand or shrinks:
-            why = "a disk only grows" if shrinks and not hand else "changed by hand"
+            why = "a disk only grows" if shrinks and not hand else "written by hand"
             kept.append(
                 f"{wish.name}.{key}: {json.dumps(now)} stays ({why}; audit: {json.dumps(value)})"
             )
@@ -92,15 +101,16 @@ def _server(server: CommentedMap, wish: Wish) -> list[str]:
         wrote[key] = value
         if now == value:
             continue
-        if isinstance(value, dict) and isinstance(server.get(key), CommentedMap):
-            server[key].update(value)
+        there = server.get(key)
+        if isinstance(value, dict) and isinstance(there, CommentedMap) and not there.yaml_anchor():
+            there.update(value)  # with an anchor it would change wherever it is referred to
         else:
             _put(server, key, _flow(value) if isinstance(value, dict) else value)
     if not isinstance(server.get("labels"), CommentedMap):
         _put(server, "labels", CommentedMap())
     record = " ".join(f"{k}={json.dumps(v, separators=(',', ':'))}" for k, v in wrote.items())
     server["labels"][LABEL] = record
-    server["labels"]["workloads"] = _short(wish.ids)
+    server["labels"][_FOR] = _short(wish.ids)
     return kept
 
 
@@ -115,6 +125,15 @@ def _put(mapping: CommentedMap, key: str, value: Any) -> None:
 def _short(ids: tuple[str, ...]) -> str:
     shown = ", ".join(ids[:10])
     return shown if len(ids) <= 10 else f"{shown} and {len(ids) - 10} more"
+
+
+def _label(server: CommentedMap) -> dict[str, Any]:
+    labels = server.get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _ids(label: Any) -> list[str]:
+    return re.sub(r" and \d+ more$", "", str(label or "")).split(", ")
 
 
 def _record(label: Any) -> dict[str, Any]:

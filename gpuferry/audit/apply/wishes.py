@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuferry.audit.choose.plan import Plan
 from gpuferry.audit.choose.servers import Server
+from gpuferry.audit.offers.offer import Offer
 from gpuferry.audit.read.units import GIB
 from gpuferry.errors import SpecError
 from gpuferry.simulation import profiles
@@ -28,6 +29,7 @@ class Wish:
     name: str
     values: dict[str, Any]
     ids: tuple[str, ...]
+    note: str = ""
 
 
 def wishes(plan: Plan, provider: str, *, rehearsal: bool) -> list[Wish]:
@@ -56,31 +58,46 @@ def _wish(name: str, server: Server, provider: str, *, rehearsal: bool) -> Wish:
     }
     if not offer.memory:
         sizes["memory_gib"] = math.ceil(server.memory / GIB)
+    model, note = _model(offer, provider, rehearsal=rehearsal)
     values: dict[str, Any] = {
         **(REHEARSAL if rehearsal else sizes),
         "workload": kinds.pop() if len(kinds) == 1 else "general",
         "gpu": {
-            "model": _model(offer.gpu.name, offer.gpu.aliases, provider),
+            "model": model,
             "count": offer.devices,
         },
     }
-    return Wish(name, values, tuple(d.workload.id for d in server.workloads))
+    ids = tuple(d.workload.id for d in server.workloads)
+    return Wish(name, values, ids, f"{name}: {note}" if note else "")
 
 
-def _model(name: str, aliases: tuple[str, ...], provider: str) -> str:
-    """The catalogue's name; the local provider wants the name of its simulated model."""
+def _model(offer: Offer, provider: str, *, rehearsal: bool) -> tuple[str, str]:
+    """(the name to be written, what is to be said about it).
+
+    The local provider wants the name of a simulated model; a rehearsal takes the smallest one with
+    as much memory where there is none of the GPU itself.
+    """
+    gpu = offer.gpu
     if provider != "local":
-        return name
-    for known in (name, *aliases):
+        return gpu.name, ""
+    for known in (gpu.name, *gpu.aliases):
         try:
-            return profiles.find(known).model
+            return profiles.find(known).model, ""
         except SpecError:
             continue
-    raise SpecError(
-        f"apply: the provider local cannot simulate {name!r}; accepted: "
-        f"{', '.join(profiles.profiles())}. Use offers with these for a rehearsal, or a stack "
-        "file with another provider."
-    )
+    if not rehearsal:
+        raise SpecError(
+            f"apply: the provider local cannot simulate {gpu.name!r}; accepted: "
+            f"{', '.join(profiles.profiles())}. With --rehearsal another one stands in for it; for "
+            "rented servers the stack file needs another provider."
+        )
+    sizes = {
+        model: profile.readings["memory_total"] * 2**20
+        for model, profile in profiles.profiles().items()
+    }
+    large = [m for m, size in sizes.items() if size >= 0.95 * gpu.visible_bytes] or [*sizes]
+    stand_in = min(large, key=lambda m: (abs(sizes[m] - gpu.visible_bytes), m))
+    return stand_in, f"{gpu.name} cannot be simulated here, {stand_in} stands in for it"
 
 
 def wants_bucket(plan: Plan) -> bool:

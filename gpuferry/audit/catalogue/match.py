@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from gpuferry.audit.catalogue.gpu import Gpu
@@ -13,13 +14,14 @@ from gpuferry.audit.catalogue.load import catalogue
 # Said by vendors, without telling models apart.
 _EMPTY = {
     "nvidia", "amd", "intel", "tesla", "geforce", "instinct", "gpu", "graphics", "card",
-    "simulated", "tensor", "core", "per", "hbm2", "hbm2e", "hbm3", "hbm3e", "gddr6", "gddr7",
-    "generation",
+    "simulated", "tensor", "core", "per", "generation",
 }  # fmt: skip
-
+# Tell models apart where the catalogue's own name has them (H100 80GB HBM3 is the SXM one).
+_MEMORY_TYPES = {"hbm2", "hbm2e", "hbm3", "hbm3e", "gddr6", "gddr6x", "gddr7"}
+_NUMBER_OF = re.compile(r"^\s*(\d{1,2})\s*[x\u00d7*]\s*(?=\D)|[\s)][x\u00d7*]\s*(\d{1,2})\s*$")
 
 # Words whose absence leaves no other model open.
-_HARMLESS = {"rtx", "blackwell", "pcie", "sxm2", "gcd"}
+_HARMLESS = {"rtx", "blackwell", "pcie", "sxm", "gcd"}
 
 
 @dataclass(frozen=True)
@@ -39,28 +41,41 @@ class Match:
 
 def tokens(text: str) -> frozenset[str]:
     """The words of a name that tell models apart."""
-    text = text.casefold().replace("(2 gcd)", "")
+    text = unicodedata.normalize("NFKC", text).casefold().replace("(2 gcd)", "")
+    text = text.replace("_", " ")
     text = re.sub(r"(\d+)\s*(?:gib|gb|g)\b", r" \1gb ", text)
     text = re.sub(r"\b(rtx|gtx)(?=[a-z]?\d)", r"\1 ", text)
-    text = re.sub(r"(?<=\d)(ada)\b", r" \1", text)
+    text = re.sub(r"(?<=\d)(ada|nvl|pcie|sxm\d?)\b", r" \1", text)
+    text = re.sub(r"\bsxm\d\b", "sxm", text)
+    text = re.sub(r"\b(mi|gh|[abhlv])\s+(?=\d)", r"\1", text)  # H 100
+    text = re.sub(r"(?<=\d)[\s-]+([sx])\b", r"\1", text)  # L40 S, MI300 X
+    text = re.sub(r"(?<![\d.])\b(\d{2,3})\b(?![\d.])", r"\1gb", text)  # V100-32
     return frozenset(w for w in re.findall(r"[a-z0-9]+", text) if w not in _EMPTY)
 
 
 @functools.lru_cache(maxsize=4096)
 def lookup(name: str) -> Match:
     """Find a GPU by the name that people or `nvidia-smi` give it."""
+    if number := _NUMBER_OF.search(name):
+        alone = lookup((name[: number.start()] + " " + name[number.end() :]).strip())
+        if not alone.foreign:
+            why = (
+                f"names {number.group(1) or number.group(2)} GPUs; their number has its own column"
+            )
+            return Match(None, (), why, ", ".join(gpu.name for gpu in alone.candidates))
     wanted = tokens(name)
     exact, wider = [], []
     for gpu in catalogue():
         names = [tokens(n) for n in (gpu.name, *gpu.aliases)]
         memory = f"{round(gpu.vram_gb)}gb"
-        if wanted in names or (memory in wanted and wanted - {memory} in names):
+        bare = wanted - _MEMORY_TYPES
+        if wanted in names or bare in names or (memory in bare and bare - {memory} in names):
             exact.append(gpu)
-        elif any(wanted and wanted < n | {memory} for n in names):
+        elif any(bare and bare < n | {memory} for n in names):
             wider.append(gpu)
     found = tuple(exact or wider)
     is_number = any(c.isdigit() for word in wanted for c in word)
-    if len(found) == 1 and is_number:
+    if len(found) == 1 and (exact or is_number):
         gpu = found[0]
         missing = [tokens(n) - wanted for n in (gpu.name, *gpu.aliases)]
         if exact or any(m <= _HARMLESS | {f"{round(gpu.vram_gb)}gb"} for m in missing):

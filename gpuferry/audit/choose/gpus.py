@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 from gpuferry.audit.catalogue.gpu import Gpu
@@ -19,41 +20,49 @@ COUNTS = (1, 2, 4, 8)
 
 def fits(w: Workload) -> list[GpuFit]:
     """One answer for each GPU, in the catalogue's order."""
-    needs = [
+    needs = _needs(w)
+    return [_fit(w, gpu, needs) for gpu in catalogue()]
+
+
+def _needs(w: Workload) -> list[tuple[int, Estimate]]:
+    """(number of GPUs, need of one) for every way to spread the run."""
+    return [
         (count, need)
         for count in COUNTS
         if count <= w.number("max_gpus_per_server", 8)
         for layout in layouts(w, count)
         if (need := estimate(w, layout)) is not None
     ]
-    return [_fit(w, gpu, needs) for gpu in catalogue()]
 
 
-def names_that_fit(w: Workload) -> list[str]:
-    """Only the names of GPUs that fit, without their reasons."""
-    shares = [
-        (need.mid / FIT, need.high / MOST)
-        for count in COUNTS
-        if count <= w.number("max_gpus_per_server", 8)
-        for layout in layouts(w, count)
-        if (need := estimate(w, layout)) is not None
+def why_no_offer(w: Workload, refusals: list[str]) -> tuple[list[str], str]:
+    """(names of GPUs that would fit, why none does when there are none).
+
+    `refusals` are those of :func:`eligible.refusal`, in the catalogue's order.
+    """
+    needs = _needs(w)
+    least = min((max(n.mid / FIT, n.high / MOST) for _, n in needs), default=math.inf)
+    left = [gpu for gpu, why in zip(catalogue(), refusals, strict=True) if not why]
+    names = [gpu.name for gpu in left if visible(w, gpu) >= least]
+    return names, "" if names else _why_none(w, needs, left, refusals)
+
+
+def _why_none(
+    w: Workload, needs: list[tuple[int, Estimate]], left: list[Gpu], refusals: list[str]
+) -> str:
+    """The commonest refusals, and the GPU that comes nearest."""
+    parts = [
+        f"{count} {'is' if count == 1 else 'are'} refused ({why})"
+        for why, count in Counter(
+            re.sub(r" \(cc [^)]*\)", "", why) for why in refusals if why
+        ).most_common(3)
     ]
-    least = min((max(pair) for pair in shares), default=math.inf)
-    return [
-        gpu.name for gpu in catalogue()
-        if visible(w, gpu) >= least and not eligible.refusal(w, gpu)
-    ]  # fmt: skip
-
-
-def why_none(w: Workload) -> str:
-    """Why no GPU fits at all: the commonest refusals, and the one that comes nearest."""
-    refused = Counter(why for gpu in catalogue() if (why := eligible.refusal(w, gpu)))
-    parts = [f"{count} are refused ({why})" for why, count in refused.most_common(3)]
-    left = [gpu for gpu in catalogue() if not eligible.refusal(w, gpu)]
     if left:
         largest = max(left, key=lambda gpu: visible(w, gpu))
-        fit = next(f for f in fits(w) if f.name == largest.name)
-        parts.append(f"the largest of {len(left)} others is {largest.name}: {fit.why}")
+        why = _fit(w, largest, needs).why
+        parts.append(f"the largest of {len(left)} others is {largest.name}: {why}")
+    if w.kind == "sim" and not w.splits:
+        parts.append("with splits: yes, several GPUs would share the case, if the code can")
     return "; ".join(parts)
 
 

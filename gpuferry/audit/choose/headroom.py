@@ -73,9 +73,13 @@ def over_rented(w: Workload, chosen: Candidate) -> str:
         share = chosen.seconds[1] / deadline
     if chosen.offer.period == "hour" and chosen.month_hours < MONTH_HOURS:
         return ""  # hours that are not used are not paid
-    if chosen.fill >= UNUSED or share is None or share >= UNUSED:
+    if chosen.fill >= UNUSED or (share or 0) >= UNUSED:
         return ""
-    text = f"{chosen.fill:.0%} of the memory and {share:.0%} of the time are used"
+    text = f"{chosen.fill:.0%} of the memory and {share or 0:.0%} of the time are used"
+    if share is None:
+        text = f"{chosen.fill:.0%} of the memory is used, and nothing says how much of the time"
+        if w.kind == "infer":
+            text += " (duty)"
     if chosen.offer.gpu.mig_slices and chosen.offer.devices == 1 and not chosen.offer.mig:
         text += f"; a MIG slice (1 of {chosen.offer.gpu.mig_slices}) may do"
     return text

@@ -99,7 +99,8 @@ def _memory_how(w: Workload, gpus: int, need: Estimate | None) -> str:
     if w.has("peak_ram"):
         return f"{show_size(w.number('peak_ram'))} now, + 15 %, + system"
     if need:
-        return f"F10: what {gpus} GPUs hold ({show_size(need.mid)} each), + system"
+        hold = "1 GPU holds" if gpus == 1 else f"{gpus} GPUs hold"
+        return f"F10: what {hold} ({show_size(need.mid)} each), + system"
     return "system alone"
 
 

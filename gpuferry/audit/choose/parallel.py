@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 from gpuferry.audit.choose.decision import Decision
 from gpuferry.audit.choose.fleet import Fleet
+from gpuferry.audit.garbage import without_collections
 from gpuferry.audit.read.workload import Workload
 
 Decide = Callable[[Workload], Decision]
@@ -47,8 +49,11 @@ def split(
         with warnings.catch_warnings():
             # Python 3.12 warns of threads before a fork: numpy's own, which workers never use.
             warnings.simplefilter("ignore", DeprecationWarning)
-            pool = multiprocessing.get_context("fork").Pool(processes, _ignore_interrupt)
-        with pool:  # leaving it ends the workers, also when somebody interrupts
+            pool = multiprocessing.get_context("fork").Pool(processes, _start_worker)
+        with (
+            pool,
+            without_collections(),
+        ):  # leaving it ends the workers, also when somebody interrupts
             for found, places in pool.imap(_piece, pieces):
                 decisions += found
                 fleet.give_places(places)
@@ -59,9 +64,10 @@ def split(
     return decisions
 
 
-def _ignore_interrupt() -> None:
+def _start_worker() -> None:
     """Ctrl-C reaches the whole group; the parent ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # it ends soon, and nothing that it makes refers to itself
 
 
 def _piece(span: tuple[int, int]) -> tuple[list[Decision], dict[str, tuple[Any, Any]]]:

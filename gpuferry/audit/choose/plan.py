@@ -59,7 +59,7 @@ def decide(fleet: Fleet, w: Workload, kept: int) -> Decision:
         decision.over_rented = headroom.over_rented(w, chosen)
         decision.notes += remarks.of(decision)
     elif decision.need is not None:
-        decision.refused = _why_none(decision)
+        decision.refused = _why_none(decision, fleet)
     return decision
 
 
@@ -74,13 +74,13 @@ def explain(decision: Decision, fleet: Fleet) -> Decision:
     return decision
 
 
-def _why_none(decision: Decision) -> str:
+def _why_none(decision: Decision, fleet: Fleet) -> str:
     w = decision.workload
-    fitting = gpus.names_that_fit(w)
+    fitting, why = gpus.why_no_offer(w, fleet.refusals(w))
     assert decision.need is not None
     need = f"it needs {decision.need.said} on one GPU"
     if not fitting:
-        return f"{need}; no GPU of the catalogue fits, 1 to 8 in a server: {gpus.why_none(w)}"
+        return f"{need}; no GPU of the catalogue fits, 1 to 8 in a server: {why}"
     deadline = w.number("deadline")
     late = " within its deadline" if deadline else ""
     names = ", ".join(fitting[:4]) + (", ..." if len(fitting) > 4 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.choose.decision import TIGHT, Candidate, Decision
 from gpuferry.audit.estimate import work
 from gpuferry.audit.estimate.need import floor_gib
@@ -43,6 +44,21 @@ def _memory(w: Workload, decision: Decision, chosen: Candidate) -> Iterator[str]
 
 
 def _time(w: Workload, chosen: Candidate) -> Iterator[str]:
+    today = any(w.has(name) for name in ("run_time_now", "samples_per_s_now", "gpu_hours_week",
+                                         "seconds_per_frame_now"))  # fmt: skip
+    match = lookup(w.text("source_gpu"))
+    if today and not match.candidates:
+        why = f"{w.text('source_gpu')!r} {match.why}" if w.has("source_gpu") else "is not given"
+        yield f"source_gpu {why}: today's time is taken for every GPU, quick or slow"
+    elif today and match.gpu is None:
+        which = f"source_gpu {w.text('source_gpu')!r} {match.why} ({match.accepted})"
+        yield f"{which}: the range of time covers all of them"
+    known = chosen.seconds or w.has("gpu_hours_week") or chosen.offer.period == "month"
+    if w.kind != "infer" and not known:
+        yield (
+            "how long it runs is not known, so a whole month is counted: give run_time_now, or "
+            "samples and samples_per_s_now"
+        )
     deadline = w.number("deadline")
     if deadline and chosen.seconds is None:
         yield "deadline cannot be judged: nothing says how much work a run is"

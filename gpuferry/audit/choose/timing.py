@@ -109,31 +109,44 @@ def _time_now(w: Workload) -> tuple[float, str] | None:
     return None
 
 
-def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
-    seconds, said = now
-    match = lookup(w.text("source_gpu")) if w.has("source_gpu") else None
-    if match is None or match.gpu is None:
-        how = f"today's time ({said}); source_gpu is unknown, so other GPUs are not told apart"
-        base = np.full(len(speeds.gpus), seconds)
-        return Timing(base * 0.5, base, base * 2, how, "measured")
-    at = speeds.index[match.gpu.name]
+def relative(w: Workload, speeds: Speeds) -> tuple[Array, Array, Array] | None:
+    """Time on every GPU over the time on today's: quick, likely, slow; None when it is unknown.
+
+    A name that leaves several GPUs open (A100) gives the range over all of them.
+    """
+    today = lookup(w.text("source_gpu")).candidates if w.has("source_gpu") else ()
+    if not today:
+        return None
     tflops = speeds.tflops(states.precision_of(w))
-    compute, memory = tflops[at] / tflops, speeds.bandwidth[at] / speeds.bandwidth
-    quick, slow = np.minimum(compute, memory), np.maximum(compute, memory)
-    if w.kind == "sim":
-        mid = memory  # stencils and particle codes follow the memory
-    elif w.kind == "infer" and w.family == "llm":
-        mid = memory
-    else:
-        mid = np.sqrt(compute * memory)
-    how = f"today's time ({said}) on {match.gpu.name}, by FLOPS and by bandwidth"
+    at = [speeds.index[gpu.name] for gpu in today]
+    compute = tflops[at][:, None] / tflops
+    memory = speeds.bandwidth[at][:, None] / speeds.bandwidth
+    # Stencils, particle codes and token by token decoding follow the memory.
+    follows = w.kind == "sim" or (w.kind == "infer" and w.family == "llm")
+    mid = memory if follows else np.sqrt(compute * memory)
+    quick = np.minimum(compute, memory).min(axis=0)
+    slow = np.maximum(compute, memory).max(axis=0)
+    mid = mid[0] if len(at) == 1 else np.exp(np.log(mid).mean(axis=0))
     if w.has("gpu_util") and w.number("gpu_util") < 80:
         # What waits for the host now does not become quicker with a better GPU.
         share = w.number("gpu_util") / 100
         quick, mid, slow = (1 - share + share * t for t in (quick, mid, slow))
-        how += f"; only {share:.0%} of the time is GPU work"
-    times = (seconds * quick, seconds * mid, seconds * slow)
-    return Timing(*times, how, "measured", 1 / mid)
+    return quick, mid, slow
+
+
+def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
+    seconds, said = now
+    found = relative(w, speeds)
+    if found is None:
+        how = f"today's time ({said}); source_gpu is unknown, so other GPUs are not told apart"
+        base = np.full(len(speeds.gpus), seconds)
+        return Timing(base * 0.5, base, base * 2, how, "measured")
+    names = " or ".join(gpu.name for gpu in lookup(w.text("source_gpu")).candidates)
+    how = f"today's time ({said}) on {names}, by FLOPS and by bandwidth"
+    if w.has("gpu_util") and w.number("gpu_util") < 80:
+        how += f"; only {w.number('gpu_util'):.0f}% of the time is GPU work"
+    quick, mid, slow = (seconds * ratio for ratio in found)
+    return Timing(quick, mid, slow, how, "measured", 1 / found[1])
 
 
 def _flops(w: Workload) -> tuple[float, str]:

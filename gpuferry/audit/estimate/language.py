@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuferry.audit.estimate import formulas as f
@@ -11,6 +12,11 @@ from gpuferry.audit.estimate.transformer import Shape, shape_of
 from gpuferry.audit.read.workload import Workload
 
 # PyTorch keeps more than it uses: blocks are rounded, and split ones cannot be joined.
+# They compute the logits of the last token only.
+_SERVERS = (
+    "vllm", "sglang", "tensorrt", "tgi", "text-generation-inference", "lmdeploy", "llama.cpp",
+    "ollama", "exllama", "mlc",
+)  # fmt: skip
 FRAGMENTATION = (0.0, 0.05, 0.12)
 
 
@@ -120,10 +126,37 @@ def serving(w: Workload, layout: Layout) -> Iterator[Term]:
     work += 4 * min(sequences, step) * shape.vocab
     how = f"{step:g} tokens in one pass x (2f + 6h) x 2 B + logits"
     yield Term("workspace", "F5", work / 2, work, 2 * work, how).divided(layout.tp)
+    yield from _prompt_logits(w, shape, tokens, sequences, layout)
     if any(name in w.text("framework").lower() for name in ("vllm", "sglang", "tensorrt")):
         low, mid, high = 0.0, 0.5 * f.GIB, 1.3 * f.GIB
         yield Term("CUDA graphs", "F5", low, mid, high, "up to 1.3 GiB (vllm pull request 21489)")
     yield from overhead(weights, layout, w, share=0.25)
+
+
+def _prompt_logits(
+    w: Workload, shape: Shape, tokens: float, sequences: float, layout: Layout
+) -> Iterator[Term]:
+    """F3 for serving: 16-bit logits of the whole prompt with an fp32 copy, `6 b s V`.
+
+    So did `generate()` of transformers before 4.45 (pull request 31292): 26 GiB for 30,000 tokens
+    of Qwen2-0.5B. Servers compute those of the last token. Who names no framework gets it as the
+    upper end, for one sequence.
+    """
+    framework = w.text("framework").lower()
+    version = re.search(r"transformers\D{0,3}(\d+)\.(\d+)", framework)
+    if any(name in framework for name in _SERVERS):
+        return
+    if version and (int(version[1]), int(version[2])) >= (4, 45):
+        return
+    value = 6.0 * tokens * shape.vocab
+    if version:
+        value *= sequences
+        how = f"{sequences:g} x s {tokens:g} x V {shape.vocab:g} x 6 B (transformers before 4.45)"
+        term = Term("logits of the prompt", "F3", value, value, value, how)
+    else:
+        how = f"0, or s {tokens:g} x V {shape.vocab:g} x 6 B with transformers before 4.45"
+        term = Term("logits of the prompt", "F3", 0.0, 0.0, value, f"{how}: name the framework")
+    yield term.divided(layout.tp)
 
 
 def overhead(terms: list[Term], layout: Layout, w: Workload, share: float = 1.0) -> Iterator[Term]:

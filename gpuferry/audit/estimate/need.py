@@ -8,7 +8,7 @@ from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.estimate import language, other
 from gpuferry.audit.estimate.terms import Estimate, Layout, Term
 from gpuferry.audit.read.units import GIB, show_size
-from gpuferry.audit.read.workload import Workload
+from gpuferry.audit.read.workload import Known, Workload
 
 # They take most of a card whatever they need, so what was measured is their setting.
 PREALLOCATING = ("vllm", "sglang", "jax", "tensorflow", "tensorrt-llm")
@@ -66,14 +66,11 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     A measured peak overrules the formula. For another number of GPUs the formula's ratio scales it.
     """
     terms = formula_terms(w, layout)
-    notes = _assumed(w)
+    notes = list(_assumed(w))
     formula = Estimate(layout, terms, _basis(w), tuple(notes)) if terms else None
-    peak, count = w.number("peak_vram"), int(w.number("gpus_now", 1))
-    known = w.values.get("peak_vram")
-    if not peak and w.has("peak_vram_total"):
-        peak, known = w.number("peak_vram_total") / count, w.values["peak_vram_total"]
-        notes.append(f"peak_vram_total over {count} GPUs, taken as even")
-    if not peak or known is None:
+    count = int(w.number("gpus_now", 1))
+    peak, known = _peak(w, count, notes)
+    if known is None:
         return formula
     framework = w.text("framework").lower()
     if formula and any(name in framework for name in PREALLOCATING):
@@ -86,12 +83,18 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
             notes.append(f"{known.said}: {show_size(peak)}; the formula says {formula.said}")
         return Estimate(layout, terms, notes=tuple(notes), cross_check=peak)
     notes = [note for note in notes if note not in _assumed(w)]  # a measured peak needs no shape
-    now = _layout_now(w, count)
+    now = layout_now(w, count)
     scale = 1.0
     if layout.gpus != count or layout != now:
         scale = _scale(w, layout, now)
     low, high = _spread(w, peak, known.basis, notes)
     value = peak * scale
+    if not formula and _may_be_split(w, layout, count):
+        high = max(high, count / layout.gpus)
+        notes.append(
+            f"measured on {count} GPUs and taken as copies of the model; if it is split over "
+            "them, fewer GPUs need more each: give tp, pp or dp"
+        )
     if scale != 1:
         notes.append(
             f"measured on {count} GPU{'s' * (count > 1)} and scaled by {scale:.3g} (formula)"
@@ -106,13 +109,51 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
     return Estimate(layout, (term,), basis, tuple(notes), cross)
 
 
-def _assumed(w: Workload) -> list[str]:
-    """That a range is wide because the shape of the model is not known."""
-    if w.family == "llm" and not w.has("layers", "hidden") and not other.can_two_points(w):
-        return [
+def _assumed(w: Workload) -> tuple[str, ...]:
+    """What the table leaves out and the formula takes from somewhere else."""
+    if w.assumed is None:
+        w.assumed = tuple(_find_assumed(w))
+    return w.assumed
+
+
+def _peak(w: Workload, count: int, notes: list[str]) -> tuple[float, Known | None]:
+    """The peak of one GPU as the table has it, and where it comes from."""
+    if w.has("peak_vram"):
+        return w.number("peak_vram"), w.values["peak_vram"]
+    if w.has("peak_vram_total"):
+        notes.append(f"peak_vram_total over {count} GPUs, taken as even")
+        return w.number("peak_vram_total") / count, w.values["peak_vram_total"]
+    return 0.0, None
+
+
+def _may_be_split(w: Workload, layout: Layout, count: int) -> bool:
+    """Whether a peak of several GPUs may be that of a part of the model."""
+    said = w.has("dp") or w.has("tp") or w.has("pp")
+    return layout.gpus < count and not said and w.kind in ("train", "finetune", "infer")
+
+
+def _find_assumed(w: Workload) -> list[str]:
+    if other.can_two_points(w):
+        large, batch = w.number("batch_large"), w.number("batch")
+        far = f"batch {batch:g} is {batch / large:.3g} times the largest that was measured"
+        return [f"{far}: measure nearer to it"] if batch > 2 * large else []
+    if w.family == "diffusion" and w.has("params") and not w.has("resolution"):
+        return ["resolution is not given: 1024 x 1024 is assumed"]
+    if w.family != "llm" or not w.has("params"):
+        return []
+    notes = []
+    if not w.has("layers", "hidden"):
+        notes.append(
             "the model's shape is assumed from its parameters: give config for a narrower range"
-        ]
-    return []
+        )
+    names = (("context", "seq"), ("concurrency", "batch")) if not w.training else (
+        ("seq",), ("batch",),
+    )  # fmt: skip
+    missing = [some[0] for some in names if not any(w.has(name) for name in some)]
+    taken = {"context": "4096 tokens", "seq": "2048 tokens", "concurrency": "one request at a time",
+             "batch": "1"}  # fmt: skip
+    notes += [f"{name} is not given: {taken[name]} is assumed" for name in missing]
+    return notes
 
 
 def _basis(w: Workload) -> str:
@@ -124,7 +165,8 @@ def _basis(w: Workload) -> str:
     return "measured" if near and all(p.basis == "measured" for p in points) else "estimated"
 
 
-def _layout_now(w: Workload, count: int) -> Layout:
+def layout_now(w: Workload, count: int) -> Layout:
+    """How the run is spread over its GPUs today, as far as the table says."""
     tp, pp = int(w.number("tp", 1)), int(w.number("pp", 1))
     zero = int(w.number("zero")) if count > 1 else 0
     return Layout(count, tp, pp, zero, parts=w.kind == "sim" and count > 1)

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from gpuferry.audit.estimate.need import PREALLOCATING
+from gpuferry.audit.read.cells import parse
 from gpuferry.audit.read.columns import COLUMNS
 from gpuferry.audit.read.units import show_size
 from gpuferry.errors import SpecError
@@ -18,11 +19,17 @@ def row_text(name: str, kind: str, found: dict[str, Any]) -> str:
     """YAML with one workload, its numbers measured today.
 
     Raises:
-        SpecError: the kind is none.
+        SpecError: the kind or the name is none.
     """
     kinds = COLUMNS["kind"].choices
     if kind not in kinds:
         raise SpecError(f"--kind {kind!r} is unknown; accepted: {', '.join(kinds)}.")
+    try:
+        name = str(parse(COLUMNS["id"], name)[0])
+    except ValueError as error:
+        raise SpecError(f"--id {name!r} {error}; accepted: a name in one line.") from None
+    if not name:
+        raise SpecError("--id is empty; accepted: a name in one line.")
     lines = ["workloads:", f"  - id: {_quoted(name)}", f"    kind: {kind}", "    basis: measured"]
     lines.append(f"    date: {dt.datetime.now(dt.UTC).date()}")
     lines += [f"    {column}: {value}" for column, value in _values(found)]
@@ -42,12 +49,29 @@ def used_gpus(found: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+# What decides about memory first: a server reserves it, whatever else is installed beside it.
+_FIRST = ("vllm", "sglang", "torch", "transformers", "deepspeed", "diffusers", "lightning")
+
+
+def frameworks_of(versions: dict[str, str]) -> list[str]:
+    """The libraries that a row's memory depends on, at most four.
+
+    TensorFlow and JAX are often only installed beside PyTorch; then they are left out.
+    """
+    names = [name for name in _FIRST if name in versions]
+    if "torch" not in versions:
+        names += [name for name in ("tensorflow", "jax") if name in versions]
+    if not names:
+        names = [name for name in versions if name not in ("python", "numpy", "triton")]
+    return [f"{name} {versions[name]}".strip() for name in names[:4]]
+
+
 def _values(found: dict[str, Any]) -> list[tuple[str, str]]:
     gpus = used_gpus(found)
     values = []
-    frameworks = [f"{n} {v}" for n, v in found.get("versions", {}).items() if n != "python"]
+    frameworks = frameworks_of(found.get("versions", {}))
     if frameworks:
-        values.append(("framework", _quoted(", ".join(frameworks[:4]))))
+        values.append(("framework", _quoted(", ".join(frameworks))))
     if gpus:
         values.append(("source_gpu", _quoted(gpus[0]["name"])))
         values.append(("gpus_now", str(len(gpus))))
@@ -90,8 +114,8 @@ def _remarks(found: dict[str, Any]) -> list[str]:
         lines.append("GPU: nothing was on any GPU while it was watched")
     if any("simulated" in gpu["name"].lower() for gpu in found.get("gpus", [])):
         lines.append("the GPUs are SIMULATED: their figures say nothing about a real one")
-    names = set(found.get("versions", {}))
-    if names & set(PREALLOCATING):
+    named = " ".join(frameworks_of(found.get("versions", {})))
+    if any(name in named for name in PREALLOCATING):
         lines.append(
             "it may reserve GPU memory in advance: then peak_vram is a setting, not a need"
         )
@@ -103,9 +127,7 @@ def _remarks(found: dict[str, Any]) -> list[str]:
                 f"{label}: {show_size(rate['mean'])}/s mean, {show_size(rate['peak'])}/s peak"
             )
     files = found.get("files") or {}
-    if found.get("data_missing"):
-        lines.append("data: no such folder there")
-    elif files.get("count"):
+    if files.get("count"):
         more = "" if files["complete"] else " (NOT ALL were counted in this time)"
         lines.append(f"data: {files['count']} files, {show_size(files['bytes'])}{more}")
         lines.append("  " + ", ".join(f"{n}: {c}" for n, c in files["histogram"].items() if c))

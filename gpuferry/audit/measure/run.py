@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +59,27 @@ def measure(
             )  # fmt: skip
         except FileNotFoundError as error:
             raise StepFailed(f"measure: {error.filename} is not installed here.") from None
-        with process:
+        with process, _ended_softly():
             say(f"measuring {ssh or 'this machine'} for {seconds:g} s; Ctrl-C keeps what was seen")
             last, interrupted = _follow(process, script, seconds, say)
         errors.seek(0)
         return _result(last, process.returncode, errors.read(), ssh, interrupted=interrupted)
+
+
+@contextlib.contextmanager
+def _ended_softly() -> Iterator[None]:
+    """A terminal that is closed, and `timeout`, count as Ctrl-C: hours of watching are kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _follow(
@@ -77,7 +95,10 @@ def _follow(
             process.stdin.close()
         told = time.monotonic()
         for line in process.stdout:
+            first = not last
             last = _parse(line) or last
+            if first and last.get("samples"):
+                say("  the first sample is there")
             if time.monotonic() - told > _REPORT_SECONDS and last.get("samples"):
                 told = time.monotonic()
                 say(f"  {last['seconds']:.0f} of {seconds:g} s, {last['samples']} samples")

@@ -240,8 +240,7 @@ class Files(object):
         self.count = self.bytes = 0
         self.histogram = [0] * len(NAMES)
         self.complete = folder is None
-        self.missing = folder is not None and not os.path.isdir(folder)
-        self.sizes = iter(()) if self.missing or folder is None else walk(folder)
+        self.sizes = iter(()) if folder is None else walk(folder)
 
     def go_on(self, seconds):
         until = time.monotonic() + seconds
@@ -295,6 +294,9 @@ def main():
     if pid and not os.path.exists("/proc/%d" % pid):
         print(json.dumps({"error": "there is no process %d" % pid}), flush=True)
         return 2
+    if ARGUMENTS.get("data") and not os.path.isdir(ARGUMENTS["data"]):
+        print(json.dumps({"error": "there is no folder %s" % ARGUMENTS["data"]}), flush=True)
+        return 2
     stopped = []
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         signal.signal(getattr(signal, name), lambda number, _: stopped.append(number))
@@ -302,7 +304,7 @@ def main():
     fixed = {
         "host": platform.node(), "machine": platform.machine(), "cpus": os.cpu_count(),
         "kernel": platform.release(), "versions": versions(pid), "driver": nvml.driver,
-        "gpu_absent": nvml.absent, "data_missing": files.missing,
+        "gpu_absent": nvml.absent,
     }  # fmt: skip
     series, ram, gpus = {}, [], [{"util": [], "memory": []} for _ in nvml.handles]
     started, number = time.monotonic(), 0

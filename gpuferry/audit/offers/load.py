@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -9,11 +11,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gpuferry.audit.catalogue.gpu import Gpu
 from gpuferry.audit.catalogue.load import catalogue
 from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.offers.offer import Offer
 from gpuferry.audit.read.cells import Problem, accepted, parse
-from gpuferry.audit.read.columns import Column
+from gpuferry.audit.read.columns import Column, aliases
 from gpuferry.audit.read.inventory import InventoryError
 from gpuferry.audit.read.tables import Raw, Table, load_yaml, read_table
 from gpuferry.errors import SpecError
@@ -43,6 +46,7 @@ _COLUMNS = {
         Column("max_servers", "number", "that can be had", low=1, high=4096, whole=True),
     )
 }
+_ALIASES = aliases(_COLUMNS)
 _TERM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(months?|years?|mo)\s*")
 
 
@@ -90,38 +94,61 @@ def load_offers(path: Path) -> Offers:
     currency = ""
     rates: dict[str, float] = {}
     if path.suffix.lower() in (".yaml", ".yml"):
-        document = load_yaml(path) if path.exists() else None
-        if document is None:
-            raise SpecError(f"{path}: no such offer file. `./ferry audit init` writes an example.")
-        if not isinstance(document, dict) or not isinstance(document.get("offers"), list):
-            raise SpecError(f"{path}: a list `offers:` is required.")
-        table = Table(str(path))
-        common = document.get("defaults") or {}
-        common = common if isinstance(common, dict) else {"defaults": common}
-        if document.get("currency"):
-            common = {"currency": document["currency"], **common}
-        for index, row in enumerate(document["offers"], 1):
-            cells = {str(k): v for k, v in row.items()} if isinstance(row, dict) else {}
-            cells = {**common, **cells}
-            name = f" ({cells['id']})" if cells.get("id") else ""
-            table.rows.append(Raw(f"offer {index}{name}", index, cells))
-        currency = str(document.get("currency") or "")
-        rates = document.get("rates") or {}
-        for key in set(map(str, document)) - {"offers", "currency", "rates", "defaults"}:
-            accept = "offers, currency, rates, defaults"
-            table.problems.append(Problem("", key, "", "is not known at the top level", accept))
-        if not isinstance(rates, dict) or not all(
-            isinstance(v, int | float) and v > 0 for v in rates.values()
-        ):
-            accept = "such as {EUR: 1.08}: one euro in the common currency"
-            table.problems.append(Problem("", "rates", str(rates), "is no table of rates", accept))
-            rates = {}
+        table, currency, rates = _yaml(path)
     else:
         table = read_table(path)
     offers = offers_of(table)
+    if not offers:
+        raise SpecError(f"{path}: holds no offer. `./ferry audit init --offers FILE` writes some.")
     currencies = [o.currency for o in offers if o.currency]
     common = currency or (Counter(currencies).most_common(1)[0][0] if currencies else "USD")
-    return Offers(tuple(offers), common, {str(k): float(v) for k, v in rates.items()}, str(path))
+    return Offers(tuple(offers), common, rates, str(path))
+
+
+def _yaml(path: Path) -> tuple[Table, str, dict[str, float]]:
+    """The offers of a YAML file as a table, the common currency, what others are worth in it."""
+    try:
+        document = load_yaml(path)
+    except FileNotFoundError:
+        raise SpecError(
+            f"{path}: no such offer file. `./ferry audit init --offers FILE` writes an example."
+        ) from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    if not isinstance(document, dict) or not isinstance(document.get("offers"), list):
+        raise SpecError(f"{path}: a list `offers:` is required.")
+    table = Table(str(path))
+    for key in set(map(str, document)) - {"offers", "currency", "rates", "defaults"}:
+        accept = "offers, currency, rates, defaults"
+        table.problems.append(Problem("", key, "", "is not known at the top level", accept))
+    common = document.get("defaults") or {}
+    if not isinstance(common, dict):
+        table.problems.append(Problem("", "defaults", str(common), "is no mapping"))
+        common = {}
+    currency = str(document.get("currency") or "")
+    if currency:
+        common = {"currency": currency, **common}
+    for index, row in enumerate(document["offers"], 1):
+        if not isinstance(row, dict):
+            table.problems.append(Problem(f"offer {index}", "", str(row)[:60], "is no mapping"))
+            continue
+        cells = {**common, **{str(k): v for k, v in row.items()}}
+        name = f" ({cells['id']})" if cells.get("id") else ""
+        table.rows.append(Raw(f"offer {index}{name}", index, cells))
+    return table, currency, _rates(table, document.get("rates") or {}, currency)
+
+
+def _rates(table: Table, rates: Any, currency: str) -> dict[str, float]:
+    good = isinstance(rates, dict) and all(
+        re.fullmatch(r"[A-Z]{3}", str(code)) and code != currency
+        and type(rate) in (int, float) and 0 < rate < math.inf
+        for code, rate in rates.items()
+    )  # fmt: skip
+    if not good:
+        accept = "such as {EUR: 1.08}: one euro in the common currency, for other currencies only"
+        table.problems.append(Problem("", "rates", str(rates), "is no table of rates", accept))
+        return {}
+    return {str(code): float(rate) for code, rate in rates.items()}
 
 
 def offers_of(table: Table) -> list[Offer]:
@@ -148,14 +175,23 @@ def offers_of(table: Table) -> list[Offer]:
     return offers
 
 
+# What sellers call it.
+_MEANT = {
+    "vcpu": ["cpu_cores"], "vcpus": ["cpu_cores"], "cpus": ["cpu_cores"], "cores": ["cpu_cores"],
+    "ram": ["memory"], "storage": ["disk"], "nvme": ["disk"], "gpu_count": ["gpus"],
+}  # fmt: skip
+
+
 def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
     values: dict[str, Any] = {}
     problems = []
     for name, content in raw.cells.items():
-        column = _COLUMNS.get(name)
+        stem, unit = _ALIASES.get(name, (name, ""))
+        column = _COLUMNS.get(stem)
         if column is None:
-            accept = ", ".join(_COLUMNS)
-            problems.append(Problem(raw.where, name, "", "is no column of an offer", accept))
+            near = _MEANT.get(name) or difflib.get_close_matches(name, _COLUMNS, n=1)
+            why = "is no column of an offer" + (f"; did you mean {near[0]}?" if near else "")
+            problems.append(Problem(raw.where, name, "", why, ", ".join(_COLUMNS)))
             continue
         if content is None or (isinstance(content, str) and not content.strip()):
             continue
@@ -164,12 +200,21 @@ def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
             values[name] = float(match.group(1)) * (12 if years else 1) * 730 * 3600
             continue
         try:
-            values[name] = parse(column, content)[0]
+            values[stem] = parse(column, content, unit)[0]
         except ValueError as error:
             problems.append(Problem(raw.where, name, str(content), str(error), accepted(column)))
-    for name in ("id", "provider", "gpu", "gpus"):
-        if name not in values and name not in {p.column for p in problems}:
-            problems.append(Problem(raw.where, name, "", "is missing"))
+    return values, [*problems, *_missing(raw, values, {p.column for p in problems})]
+
+
+def _missing(raw: Raw, values: dict[str, Any], named: set[str]) -> list[Problem]:
+    problems = [
+        Problem(raw.where, name, "", "is missing")
+        for name in ("id", "provider", "gpu", "gpus")
+        if name not in values and name not in named
+    ]
+    if values.get("price") == 0:
+        why = "is nothing; leave it out where the price is not known"
+        problems.append(Problem(raw.where, "price", "0", why))
     if "price" in values and not values.get("currency"):
         why = "is missing; a price needs one"
         problems.append(Problem(raw.where, "currency", "", why, "a code such as USD or EUR"))
@@ -177,7 +222,18 @@ def _values(raw: Raw) -> tuple[dict[str, Any], list[Problem]]:
         why = "is no currency"
         accept = "a code such as USD or EUR"
         problems.append(Problem(raw.where, "currency", values["currency"], why, accept))
-    return values, problems
+    return problems
+
+
+def _can_be_cut(gpu: Gpu, slices: int, gigabytes: int) -> bool:
+    """Whether such a part can exist: one memory slice for each compute slice, at most two.
+
+    Of eight memory slices where there are seven compute slices (NVIDIA MIG user guide).
+    """
+    if slices > gpu.mig_slices:
+        return False
+    whole = 8 if gpu.mig_slices == 7 else gpu.mig_slices
+    return gigabytes <= gpu.vram_gb * min(1.0, 2 * slices / whole) * 1.02
 
 
 def _offer(raw: Raw, values: dict[str, Any], problems: list[Problem]) -> Offer | None:
@@ -189,8 +245,8 @@ def _offer(raw: Raw, values: dict[str, Any], problems: list[Problem]) -> Offer |
     visible, share = gpu.visible_bytes, 1.0
     if "mig" in values:
         slice_ = re.fullmatch(r"([1-7])g\.(\d+)gb", values["mig"].lower())
-        if not slice_ or not gpu.mig_slices:
-            why = "is no MIG slice" if gpu.mig_slices else f"{gpu.name} has no MIG"
+        if not slice_ or not _can_be_cut(gpu, int(slice_.group(1)), int(slice_.group(2))):
+            why = f"is no slice of {gpu.name}" if gpu.mig_slices else f"{gpu.name} has no MIG"
             accept = "such as 1g.10gb, 3g.40gb"
             problems.append(Problem(raw.where, "mig", values["mig"], why, accept))
             return None

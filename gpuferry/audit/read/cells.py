@@ -7,6 +7,7 @@ import difflib
 import functools
 import math
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,11 +80,9 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
         return _date(raw), ""
     if column.kind == "bool":
         return _yes(raw), ""
-    if isinstance(raw, bool):
-        raise ValueError("is a yes or no")
-    if isinstance(raw, dt.date | dt.time | dt.timedelta):
-        raise ValueError("is a date or a time of day (the spreadsheet may have changed it)")
+    _neither_truth_nor_time(raw)
     text = f"{raw:.15g}" if isinstance(raw, float) else str(raw).strip()
+    _plain(column, text)
     if column.kind == "choice":
         word = re.sub(r"[\s_]+", "-", text.lower())
         if word not in column.choices:
@@ -95,6 +94,22 @@ def _parse(column: Column, raw: Any, unit: str) -> units.Read | tuple[Any, str]:
     if column.kind == "resolution":
         return _resolution(text), ""
     return _quantity(column, text, unit)
+
+
+def _neither_truth_nor_time(raw: Any) -> None:
+    if isinstance(raw, bool):
+        raise ValueError("is a yes or no")
+    if isinstance(raw, dt.date | dt.time | dt.timedelta):
+        raise ValueError("is a date or a time of day (the spreadsheet may have changed it)")
+
+
+def _plain(column: Column, text: str) -> None:
+    if not text.isprintable() and any(
+        unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in text
+    ):
+        raise ValueError("holds a control character")
+    if column.name == "id" and len(text.splitlines()) > 1:
+        raise ValueError("has more than one line")
 
 
 def _yes(raw: Any) -> bool:

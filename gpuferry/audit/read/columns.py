@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +29,7 @@ _WHOLE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is there once: cells are kept by it
 class Column:
     """One column. `low` and `high` are inclusive, in the base unit (bytes, seconds, bytes/s)."""
 
@@ -57,21 +58,21 @@ def _columns() -> list[Column]:
     today = [
         c("source_gpu", "gpu", "GPU that it runs on now, as nvidia-smi names it"),
         c("gpus_now", "number", "GPUs that one run uses now", low=1, high=4096),
-        c("peak_vram", "size", "largest memory in use on ONE GPU, after two steps at least"),
-        c("peak_vram_total", "size", "the same summed over all GPUs of the run"),
-        c("peak_ram", "size", "largest host memory in use"),
+        c("peak_vram", "size", "largest memory in use on ONE GPU, after two steps at least", low=1),
+        c("peak_vram_total", "size", "the same summed over all GPUs of the run", low=1),
+        c("peak_ram", "size", "largest host memory in use", low=1),
         c("cpu_cores_now", "number", "CPU cores busy while it runs", high=4096),
         c("cpu_ms_per_sample", "number", "CPU time to prepare a sample, in ms", high=1e7),
         c("samples_per_s_now", "number", "samples (images, frames) per second of the run now"),
         c("gpu_util", "percent", "mean GPU utilisation while it runs", high=100),
         c("run_time_now", "duration", "how long one run takes now"),
         c("batch_small", "number", "F6: a batch size that was measured", low=1),
-        c("vram_small", "size", "F6: peak memory at batch_small"),
+        c("vram_small", "size", "F6: peak memory at batch_small", low=1),
         c("batch_large", "number", "F6: a larger batch size that was measured", low=1),
-        c("vram_large", "size", "F6: peak memory at batch_large"),
+        c("vram_large", "size", "F6: peak memory at batch_large", low=1),
     ]
     model = [
-        c("params", "count", "parameters, such as 7B; all experts of a mixture count", low=1),
+        c("params", "count", "parameters, such as 7B; all experts of a mixture count", low=1000),
         c("active_params", "count", "parameters that one token uses (mixtures)", low=1),
         c("other_params", "count", "parameters kept on the GPU beside params (text encoder, VAE)"),
         c("config", "path", "a model's config.json; the shape is read from it"),
@@ -130,11 +131,11 @@ def _columns() -> list[Column]:
         c("tokens", "count", "tokens of one run (training or batch inference)"),
         c("samples", "count", "samples, images or frames of one run"),
         c("seconds_per_frame_now", "number", "render: seconds for a frame on source_gpu", high=1e7),
-        c("runs_per_month", "number", "runs in a month", high=1e6),
-        c("gpu_hours_week", "number", "GPU hours in a week today"),
+        c("runs_per_month", "number", "runs in a month", low=0.01, high=1e6),
+        c("gpu_hours_week", "number", "GPU hours in a week today", low=0.01),
         c("deadline", "duration", "how long one run may take", low=1),
         c("mfu", "percent", "share of the peak FLOPS reached; default a range", low=1, high=100),
-        c("duty", "percent", "share of the time that it computes", high=100),
+        c("duty", "percent", "share of the time that it computes", low=0.01, high=100),
         c("peak_window", "text", "when the load is highest, with the time zone"),
         c("growth_12m", "percent", "growth expected in a year", high=10000),
     ]
@@ -187,9 +188,16 @@ _SUFFIXES: dict[str, dict[str, str]] = {
     "count": {"b": "B", "m": "M", "k": "K"},
     "percent": {"pct": "%"},
 }
-ALIASES: dict[str, tuple[str, str]] = {
-    f"{column.name}_{suffix}": (column.name, unit)
-    for column in COLUMNS.values()
-    for suffix, unit in _SUFFIXES.get(column.kind, {}).items()
-    if f"{column.name}_{suffix}" not in COLUMNS
-}
+
+
+def aliases(columns: Mapping[str, Column]) -> dict[str, tuple[str, str]]:
+    """Names with a unit behind them: dataset_gb is (dataset, GB)."""
+    return {
+        f"{column.name}_{suffix}": (column.name, unit)
+        for column in columns.values()
+        for suffix, unit in _SUFFIXES.get(column.kind, {}).items()
+        if f"{column.name}_{suffix}" not in columns
+    }
+
+
+ALIASES = aliases(COLUMNS)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuferry.audit.catalogue.gpu import Gpu
 from gpuferry.audit.catalogue.match import lookup
+from gpuferry.audit.estimate.need import formula_terms, layout_now
 from gpuferry.audit.estimate.work import CEILING
 from gpuferry.audit.read.cells import Problem
 from gpuferry.audit.read.units import show_duration, show_size
@@ -17,6 +19,8 @@ WEEK_HOURS = 168
 def of(w: Workload, where: str) -> list[Problem]:
     """All contradictions of a row."""
     found = (*_gpu(w), *_points(w), *_model(w), *_training(w), *_data(w), *_time(w), *_kind(w))
+    if not found:  # the formula needs values that go together
+        found = (*_weights(w),)
     return [Problem(where, *parts) for parts in found]
 
 
@@ -24,15 +28,16 @@ Found = Iterator[tuple[str, str, str]] | Iterator[tuple[str, str, str, str]]
 
 
 def _gpu(w: Workload) -> Found:
-    gpu = None
+    gpu: Gpu | None = None
     for column in ("source_gpu", "gpu"):
         if w.has(column):
             match = lookup(w.text(column))
             # Several are fine for `gpu` (any of them); a GPU of today may be an old one.
             if match.foreign and column == "gpu":
                 yield column, w.text(column), match.why, match.accepted
-            elif column == "source_gpu":
-                gpu = match.gpu
+            elif column == "source_gpu" and match.candidates:
+                # Where the name leaves several open, no more can be used than the largest has.
+                gpu = max(match.candidates, key=lambda g: g.visible_bytes)
     peak = w.number("peak_vram")
     if gpu and peak > gpu.visible_bytes * 1.02:
         total = " (is it the sum? then it belongs into peak_vram_total)"
@@ -54,6 +59,18 @@ def _gpu(w: Workload) -> Found:
         )
 
 
+def _weights(w: Workload) -> Found:
+    """A peak that does not even hold the weights is of another model, precision or place."""
+    known = w.values.get("peak_vram")
+    if known is None or w.family != "llm" or w.has("offload"):
+        return
+    terms = formula_terms(w, layout_now(w, int(w.number("gpus_now", 1))))
+    least = sum(term.low for term in terms if term.name == "weights")
+    if known.value < 0.9 * least:
+        why = f"is less than the weights alone ({show_size(least)}); weights_precision, gpus_now?"
+        yield "peak_vram", show_size(known.value), why
+
+
 def _points(w: Workload) -> Found:
     needed = ("batch_small", "vram_small", "batch_large", "vram_large")
     missing = [n for n in needed if not w.has(n)]
@@ -69,6 +86,14 @@ def _points(w: Workload) -> Found:
 
 
 def _model(w: Workload) -> Found:
+    least = 1e6
+    counted = w.has("weights")  # by the file itself
+    if w.family in ("llm", "diffusion") and not counted and 0 < w.number("params") < least:
+        said = f"{w.number('params'):g}"
+        yield "params", said, f"are too few for {w.family}; did you mean {said}B?"
+    hidden, split = w.number("hidden"), w.number("heads")
+    if hidden and split and hidden % split and not w.has("head_dim") and not w.has("kv_lora_rank"):
+        yield "heads", f"{split:g}", f"does not divide hidden ({hidden:g}); give head_dim"
     if w.number("active_params") > w.number("params") > 0:
         yield "active_params", f"{w.number('active_params'):g}", "is more than params"
     heads, kv = w.number("heads"), w.number("kv_heads")
@@ -82,7 +107,9 @@ def _model(w: Workload) -> Found:
         total, _ = params_of_shape({k: v.value for k, v in w.values.items()})
         complete = w.has("heads", "intermediate", "vocab")
         if complete and total and not 0.6 < w.number("params") / total < 1.67:
-            why = f"does not go with the shape, which gives {total / 1e9:.3g}B"
+            why = f"does not go with the shape, which gives {total / 1e9:,.4g}B"
+            if w.has("experts"):
+                why += "; in a mixture, intermediate is that of one expert"
             yield "params", f"{w.number('params') / 1e9:.3g}B", why
     if w.text("weights_precision").startswith("nf4") and w.kind == "train":
         yield "weights_precision", w.text("weights_precision"), "cannot be trained from scratch"
@@ -100,6 +127,9 @@ def _training(w: Workload) -> Found:
     if method == "full" and w.text("weights_precision") in ("int8", "int4", "nf4", "nf4-dq", "fp4"):
         why = "cannot be trained with method full; use qlora, or leave it out"
         yield "weights_precision", w.text("weights_precision"), why
+    if w.training and w.text("precision") in ("int8", "int4"):
+        why = "is no precision of training; for quantised weights use method qlora"
+        yield "precision", w.text("precision"), why
     split = int(w.number("tp", 1) * w.number("pp", 1) * w.number("dp", 1))
     if w.has("gpus_now") and w.has("dp") and split != w.number("gpus_now"):
         why = f"is not tp x pp x dp = {split:g}"
@@ -107,7 +137,9 @@ def _training(w: Workload) -> Found:
     if not w.training:
         for column in ("optimizer", "zero", "recompute"):
             if w.has(column):
-                yield column, w.text(column), f"is for train and finetune, not for {w.kind}"
+                said = w.values[column].value
+                said = f"{said:g}" if isinstance(said, float) else str(said)
+                yield column, said, f"is for train and finetune, not for {w.kind}"
 
 
 def _data(w: Workload) -> Found:

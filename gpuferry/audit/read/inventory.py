@@ -7,11 +7,12 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+from gpuferry.audit.garbage import without_collections
 from gpuferry.audit.read import contradictions
 from gpuferry.audit.read.cells import Problem, accepted, parse
 from gpuferry.audit.read.columns import ALIASES, COLUMNS, KINDS, Column
 from gpuferry.audit.read.shape import fill_from_files
-from gpuferry.audit.read.tables import Raw, Table, read_table
+from gpuferry.audit.read.tables import Raw, Table, column_name, read_table
 from gpuferry.audit.read.workload import Known, Workload
 from gpuferry.errors import SpecError
 
@@ -48,6 +49,11 @@ def workloads_of(table: Table, folder: Path) -> list[Workload]:
     Raises:
         InventoryError: with every mistake of the table.
     """
+    with without_collections():
+        return _workloads_of(table, folder)
+
+
+def _workloads_of(table: Table, folder: Path) -> list[Workload]:
     problems = list(table.problems)
     workloads = []
     seen: dict[str, str] = {}
@@ -88,7 +94,7 @@ def _unknown(name: str) -> Problem | None:
         why = "does not say for how many GPUs"
         accept = "peak_vram (largest on one GPU), peak_vram_total (sum over the GPUs of a run)"
         return Problem("", name, "", why, accept)
-    near = difflib.get_close_matches(stem, [*COLUMNS, *ALIASES], n=2)
+    near = difflib.get_close_matches(column_name(stem), [*COLUMNS, *ALIASES], n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return Problem("", name, "", f"is no column{hint}", "see `./ferry audit columns`")
 
@@ -125,11 +131,11 @@ def _workload(raw: Raw, defaults: dict[str, Any]) -> tuple[Workload | None, list
     return workload, problems
 
 
-Sides = tuple[Any, Any]
+Sides = tuple[Any, Any, frozenset[str]]
 
 
 def _row_sides(cells: dict[str, Any]) -> Sides:
-    """Basis and date of a row; wrong ones report themselves as columns."""
+    """Basis and date of a row (wrong ones report themselves), and its columns for single ones."""
     found = []
     for side in ("basis", "date"):
         said = cells.get(side)
@@ -137,7 +143,8 @@ def _row_sides(cells: dict[str, Any]) -> Sides:
             found.append(None if _is_missing(said) else parse(COLUMNS[side], said)[0])
         except ValueError:
             found.append(None)
-    return found[0] or "declared", found[1]
+    columns = frozenset(name for name in cells if name.endswith((".basis", ".date")))
+    return found[0] or "declared", found[1], columns
 
 
 def _known(
@@ -160,21 +167,27 @@ def _known(
         read, note = parse(column, value, unit)
     except ValueError as error:
         return Problem(where, name, _shown(value), str(error), accepted(column))
-    for side in ("basis", "date"):
-        if side not in own and f"{name}.{side}" in cells:
+    basis, date, columns = of_row
+    for side in ("basis", "date") if columns else ():
+        if side not in own and f"{name}.{side}" in columns:
             own[side] = cells[f"{name}.{side}"]
-    basis, date = of_row
+    if not own:
+        return Known(read, basis, date, note)
+    return _own_sides(where, name, Known(read, basis, date, note), own)
+
+
+def _own_sides(where: str, name: str, known: Known, own: dict[str, Any]) -> Known | Problem:
+    """A value with the basis and date that were given for it alone."""
     for side, said in own.items():
         try:
             found = None if _is_missing(said) else parse(COLUMNS[side], said)[0]
         except ValueError as error:
             accept = accepted(COLUMNS[side])
             return Problem(where, f"{name}.{side}", _shown(said), str(error), accept)
-        if side == "basis":
-            basis = found or basis
-        else:
-            date = found or date
-    return Known(read, basis, date, note)
+        if found:
+            changed: dict[str, Any] = {side: found}
+            known = dataclasses.replace(known, **changed)
+    return known
 
 
 def _is_missing(content: Any, column: Column | None = None) -> bool:
@@ -182,8 +195,9 @@ def _is_missing(content: Any, column: Column | None = None) -> bool:
     if not isinstance(content, str):
         return content is None
     word = content.strip().lower()
-    words = {""} if column and column.kind in ("text", "choice", "path", "gpu") else _MISSING
-    return word in words
+    if column and column.kind in ("text", "choice", "path", "gpu"):
+        return not word
+    return word in _MISSING
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,7 +151,7 @@ def _csv(path: Path) -> Table:
             if not any(cell.strip() for cell in cells) or cells[0].startswith("#"):
                 continue
             if not header:
-                header = [cell.strip() for cell in cells]
+                header = [column_name(cell) for cell in cells]
                 _check_header(table, header)
                 continue
             where = f"line {reader.line_num}"
@@ -165,6 +166,12 @@ def _csv(path: Path) -> Table:
     except csv.Error as error:
         raise SpecError(f"{path}, line {reader.line_num}: not valid CSV ({error}).") from None
     return table
+
+
+def column_name(text: str) -> str:
+    """A heading as spreadsheets have it: `Peak VRAM (GiB)` is peak_vram_gib."""
+    text = re.sub(r"[(\[]\s*([^)\]]*?)\s*[)\]]\s*$", r" \1", text.strip().lower())
+    return re.sub(r"[\s/_-]+", "_", text.replace("%", "pct")).strip("_")
 
 
 def _check_header(table: Table, header: list[str]) -> None:
@@ -191,12 +198,18 @@ def _xlsx(path: Path) -> Table:
     except Exception as error:
         # Damaged and unusual files end in whatever openpyxl's parts raise.
         raise SpecError(f"{path}: not a readable XLSX file ({error}).") from None
-    names = [n for n in values.sheetnames if n.lower() in ("workloads", "inventory")]
-    name = (names or values.sheetnames)[0]
+    sheets = [sheet for sheet in values.worksheets if _has_header(sheet)]
+    if not sheets:
+        names = ", ".join(values.sheetnames)
+        raise SpecError(f"{path}: no row has a cell 'id', the header (sheets: {names}).")
+    named = [sheet for sheet in sheets if sheet.title.lower() in ("workloads", "inventory")]
+    sheet = (named or sheets)[0]
     table = Table(str(path))
-    sheet, source = values[name], formulas[name]
-    if not hasattr(sheet, "merged_cells"):
-        raise SpecError(f"{path}: the sheet {name!r} is a chart, not a table.")
+    if len(sheets) > 1 and not named:
+        names = ", ".join(sheet.title for sheet in sheets)
+        why = f"several sheets have a column id ({names}); name the one to be read workloads"
+        table.problems.append(Problem("", "", "", why))
+    source = formulas[sheet.title]
     for area in sheet.merged_cells.ranges:
         why = "is a merged cell; every row needs its own value"
         table.problems.append(Problem(f"cells {area.coord}", "", "", why))
@@ -206,16 +219,20 @@ def _xlsx(path: Path) -> Table:
         if not any(texts) or texts[0].startswith("#"):
             continue
         if not header:
-            if "id" in texts:
-                header = texts
+            columns = [column_name(text) for text in texts]
+            if "id" in columns:
+                header = columns
                 _check_header(table, header)
             continue
         number = cells[0].row
         pairs = zip(header, _excel(table, cells, header, source), strict=False)
         table.rows.append(_row(f"row {number}", number, pairs))
-    if not header:
-        raise SpecError(f"{path}: no row of the sheet {name!r} has a column 'id'.")
     return table
+
+
+def _has_header(sheet: Any) -> bool:
+    rows = sheet.iter_rows(max_row=100, values_only=True)
+    return any(column_name(str(v or "")) == "id" for row in rows for v in row)
 
 
 def _excel(table: Table, cells: Any, header: list[str], source: Any) -> Iterator[Any]:

@@ -91,11 +91,20 @@ def size(text: str, unit: str = "") -> Read:
     if binary and not prefix:
         raise ValueError(_size_problem(given))
     if binary or (prefix and not byte):
-        note = "" if binary else f"{head}{given} is read as {head} {prefix.upper()}iB"
+        note = thousands(head, f"{prefix.upper()}iB")
+        if not binary:
+            note = f"{head}{given} is read as {value:g} {prefix.upper()}iB"
         return Read(value * 1024**power, note)
     if not prefix and not byte:
         raise ValueError("has no unit")
-    return Read(value * 1000.0**power)
+    return Read(value * 1000.0**power, thousands(head, given))
+
+
+def thousands(head: str, unit: str) -> str:
+    """A note where a point may have been meant to part thousands, as in `1.500 GB`."""
+    if not re.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}", head.strip()):
+        return ""
+    return f"{head} {unit} is read as {float(head):g} {unit}, not {head.replace('.', '')}"
 
 
 def _size_problem(unit: str) -> str:

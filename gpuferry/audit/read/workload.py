@@ -36,6 +36,7 @@ class Workload:
     shape: Any = (
         None  # of a transformer, kept by :func:`gpuferry.audit.estimate.transformer.shape_of`
     )
+    assumed: tuple[str, ...] | None = None  # kept by :mod:`gpuferry.audit.estimate.need`
     disk: float = 0.0  # kept by :func:`gpuferry.audit.choose.host.host`
     _family: str = ""
 

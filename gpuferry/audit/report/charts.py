@@ -11,13 +11,17 @@ from gpuferry.audit.choose.plan import Plan
 from gpuferry.audit.read.units import GIB
 
 COLORS = {FITS: "#2a7f62", TIGHT: "#c98a1b", 0: "#b5bcc4"}
+# Hours on a logarithmic axis; plotly's own labels between powers of ten leave out the power.
+_TICKS = [m * 10**e for e in range(-3, 5) for m in (1, 2, 5)]
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1d2733"}
 
 
 def _layout(**more: Any) -> dict[str, Any]:
     return {
         "font": _FONT, "paper_bgcolor": "#fff", "plot_bgcolor": "#fff", "bargap": 0.35,
-        "margin": {"l": 10, "r": 20, "t": 40, "b": 45}, "legend": {"orientation": "h", "y": -0.2},
+        "margin": {"l": 10, "r": 20, "t": 40, "b": 85},
+        # At the lower edge, however high the chart is: below the plot it would meet the axis.
+        "legend": {"orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom"},
         **more,
     }  # fmt: skip
 
@@ -52,8 +56,8 @@ def memory(d: Decision) -> str:
             title={"text": "Memory of one GPU: needed (range) and there", "font": {"size": 14}},
             xaxis={"title": f"GiB (at most {MOST:.0%} may be needed)", "rangemode": "tozero",
                    "gridcolor": "#e6eaee"},
-            yaxis={"automargin": True, "autorange": "reversed"},
-            height=150 + 28 * len(shown), barmode="overlay",
+            yaxis={"automargin": True, "autorange": "reversed", "ticksuffix": "  "},
+            height=185 + 28 * len(shown), barmode="overlay",
         )
     )  # fmt: skip
     return str(figure.to_json())
@@ -88,7 +92,7 @@ def cost(d: Decision, currency: str) -> str:
         money = chosen.run_cost if per_run else chosen.month_cost
         figure.add_scatter(
             x=[chosen.seconds[1] / 3600], y=[money], mode="markers+text", name="chosen",
-            text=[f"  {chosen.offer.name}"], textposition="middle right",
+            text=[chosen.offer.name], textposition="top center", cliponaxis=False,
             marker={"symbol": "circle-open", "size": 17, "color": "#12344d", "line": {"width": 2}},
             hoverinfo="skip",
         )  # fmt: skip
@@ -104,10 +108,11 @@ def cost(d: Decision, currency: str) -> str:
         **_layout(
             title={"text": f"Cost of {what} against the time of a run", "font": {"size": 14}},
             xaxis={"title": "hours of a run, with its range", "type": "log",
+                   "tickvals": _TICKS, "ticktext": [f"{t:g}" for t in _TICKS],
                    "gridcolor": "#e6eaee"},
             yaxis={"title": f"{currency} for {what}", "rangemode": "tozero",
                    "gridcolor": "#e6eaee", "automargin": True},
-            height=380,
+            height=410,
         )
     )  # fmt: skip
     return str(figure.to_json())
@@ -130,8 +135,9 @@ def overview(plan: Plan) -> str:
         **_layout(
             title={"text": "Servers: cost of a month", "font": {"size": 14}},
             xaxis={"title": plan.offers.currency, "gridcolor": "#e6eaee"},
-            yaxis={"automargin": True, "autorange": "reversed"},
+            yaxis={"automargin": True, "autorange": "reversed", "ticksuffix": "  "},
             height=130 + 30 * len(priced),
+            margin={"l": 10, "r": 20, "t": 40, "b": 45},
         )
     )
     return str(figure.to_json())

@@ -16,7 +16,7 @@ from gpuferry.audit.report import charts
 from gpuferry.audit.report.one import values_read
 from gpuferry.audit.report.terminal import money
 
-# Every workload's table of GPUs has 54 lines: beyond this a page helps nobody.
+# Every workload's table of GPUs has 64 lines: beyond this a page helps nobody.
 EXPLAINED = 400
 
 
@@ -51,6 +51,7 @@ def page(plan: Plan, title: str) -> str:
         # `</script>` inside a text would end the element.
         figures={name: Markup(_in_script(text)) for name, text in figures.items()},  # noqa: S704
         plotly=Markup(get_plotlyjs()),  # noqa: S704  (the library itself)
+        each={"hour": "an hour", "month": "a month"},
         first_to_break=first_to_break,
         read=values_read,
         cheapest=_has_cheaper,

@@ -40,11 +40,12 @@ def _row(d: Decision, currency: str) -> list[str]:
         chosen.offer.name if chosen.servers == 1 else f"{chosen.servers} x ({chosen.offer.name})"
     )
     layout = f", {chosen.layout.said}" if chosen.layout.gpus > 1 else ""
-    run = show_duration(chosen.seconds[1]) if chosen.seconds else ""
+    run = [show_duration(chosen.seconds[1])] if chosen.seconds else []
     if chosen.run_cost is not None:
-        run += f", {money(chosen.run_cost, currency)}"
+        run.append(money(chosen.run_cost, currency))
     cost = money(chosen.month_cost, currency)
-    return [d.workload.id, need, machine + layout, chosen.word, run, cost, first_to_break(d.limits)]
+    first = first_to_break(d.limits)
+    return [d.workload.id, need, machine + layout, chosen.word, ", ".join(run), cost, first]
 
 
 def server_rows(plan: Plan) -> list[list[str]]:

@@ -26,6 +26,9 @@ config:
           cpus: 2
           data_disk_gib: 900
           gpu: {model: T4, count: 1}   # simulated
+          labels:
+              audit: cpus=2 data_disk_gib=900 gpu={"model":"T4","count":1}
+              workloads: a, b
           open_ports:
               - {port: 8888, from: [10.0.0.0/8]}
         - name: by-hand
@@ -77,7 +80,7 @@ def test_comments_and_foreign_keys_stay() -> None:
     assert found["by-hand"] == {"name": "by-hand", "cpus": 4}
     assert "data_disk_gib: 900 stays (a disk only grows" in kept[0]
     removed = [line for line in OLD.splitlines() if line not in text.splitlines()]
-    assert [line.split(":")[0].strip() for line in removed] == ["cpus", "gpu"]
+    assert [line.split(":")[0].strip() for line in removed] == ["cpus", "gpu", "audit"]
 
 
 def test_the_second_time_changes_nothing() -> None:
@@ -92,13 +95,52 @@ def test_a_hand_edit_wins_and_is_named() -> None:
     again, kept = apply(edited, wish(cpus=24))
     assert servers(again)["gpu-1"]["cpus"] == 12
     assert servers(again)["gpu-1"]["gpu"]["count"] == 4
-    assert any("gpu-1.cpus: 12 stays (changed by hand; audit: 24)" in line for line in kept)
+    assert any("gpu-1.cpus: 12 stays (written by hand; audit: 24)" in line for line in kept)
 
 
 def test_a_new_decision_changes_what_nobody_touched() -> None:
     once, _ = apply(OLD, wish())
     again, _ = apply(once, wish(cpus=24))
     assert servers(again)["gpu-1"]["cpus"] == 24
+
+
+def test_a_server_that_a_person_wrote_is_not_taken_over() -> None:
+    mine = OLD.replace("              audit: cpus=2", "              note: cpus=2")
+    text, kept = apply(mine, wish())
+    found = servers(text)["gpu-1"]
+    assert (found["cpus"], found["gpu"]) == (2, {"model": "T4", "count": 1})
+    assert found["memory_gib"] == 64  # it said nothing about it
+    assert any('gpu-1.gpu: {"model": "T4", "count": 1} stays' in line for line in kept)
+    assert apply(text, wish())[0] == text
+
+
+def test_a_new_server_in_front_does_not_move_the_others() -> None:
+    small, large = {"model": "L4", "count": 1}, {"model": "H100", "count": 8}
+    once, _ = apply("", Wish("gpu-1", wish(gpu=small).values, ("cnn",)))
+    new = Wish("gpu-1", wish(gpu=large).values, ("llm",))
+    again, kept = apply(once, new, Wish("gpu-2", wish(gpu=small).values, ("cnn",)))
+    found = servers(again)
+    assert found["gpu-1"]["gpu"] == small
+    assert found["gpu-2"]["gpu"] == large
+    assert kept == []
+    assert apply(again, new, Wish("gpu-2", wish(gpu=small).values, ("cnn",)))[0] == again
+
+
+def test_an_entry_that_another_refers_to_changes_alone() -> None:
+    once, _ = apply("", wish())
+    mine = once.replace("gpu: {", "gpu: &same {") + "    - {name: mine, gpu: *same}\n"
+    again, _ = apply(mine, wish(gpu={"model": "H100", "count": 2}))
+    found = servers(again)
+    assert found["gpu-1"]["gpu"]["model"] == "H100"
+    assert found["mine"]["gpu"] == {"model": "L4", "count": 2}
+
+
+def test_servers_of_an_earlier_plan_are_named() -> None:
+    two = (wish(), wish("gpu-2", gpu={"model": "T4", "count": 1}))
+    once, _ = apply("", *two)
+    again, kept = apply(once, two[1])
+    assert set(servers(again)) == {"gpu-1", "gpu-2"}
+    assert ["gpu-1: from an earlier audit" in line for line in kept] == [True]
 
 
 @pytest.mark.parametrize(
@@ -173,3 +215,42 @@ def test_what_would_not_be_valid_is_not_written(project: Project) -> None:
     with pytest.raises(SpecError, match=r"would not be valid, so it was not changed: .*ssh"):
         run(project)
     assert project.stack_file.read_text() == bad
+
+
+def test_line_ends_links_and_the_mode_stay(project: Project, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere.yaml"
+    target.write_bytes(
+        b"config:\r\n  gpuferry:provider: local # mine\r\n  gpuferry:servers: []\r\n"
+    )
+    target.chmod(0o640)
+    project.stack_file.symlink_to(target)
+    run(project)
+    data = target.read_bytes()
+    assert data.count(b"\n") == data.count(b"\r\n") > 5
+    assert b"# mine" in data
+    assert project.stack_file.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_read_only_file_and_one_in_another_encoding_are_refused(project: Project) -> None:
+    project.stack_file.write_text("config: {}\n")
+    project.stack_file.chmod(0o444)
+    with pytest.raises(SpecError, match="is read-only; `chmod"):
+        run(project)
+    project.stack_file.chmod(0o644)
+    project.stack_file.write_bytes(b"config: {} # \xfc\n")
+    with pytest.raises(SpecError, match="not UTF-8"):
+        run(project)
+
+
+def test_what_somebody_changes_while_it_asks_is_not_lost(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.stack_file.write_text("config:\n  gpuferry:provider: local\n")
+    mine = "config:\n  gpuferry:provider: local\n# saved meanwhile\n"
+    monkeypatch.setattr(
+        auditing, "confirm", lambda question, yes: project.stack_file.write_text(mine)
+    )
+    with pytest.raises(SpecError, match="changed by somebody else"):
+        run(project)
+    assert project.stack_file.read_text() == mine

@@ -13,7 +13,7 @@ GPUS = {gpu.name: gpu for gpu in catalogue()}
 
 
 def test_the_catalogue_is_sound_and_every_row_names_its_source() -> None:
-    assert len(GPUS) == 54
+    assert len(GPUS) == 64
     assert self_test(tuple(GPUS.values())) == []
     assert all(gpu.source and gpu.visible_source for gpu in GPUS.values())
 
@@ -49,7 +49,13 @@ def test_errors_of_public_tables_are_found(
         ("RTXA6000", "RTX A6000"), ("NVIDIA GeForce RTX 4090", "RTX 4090"),
         ("A16", "A16 (per GPU)"),
         ("NVIDIA L4 (simulated)", "L4"), ("Instinct MI300X", "MI300X"),
-        ("GB200", "GB200 (per GPU)"),
+        ("GB200", "GB200 (per GPU)"), ("GB200 NVL72", "GB200 (per GPU)"),
+        ("L40 s", "L40S"), ("L40-S", "L40S"), ("h100nvl", "H100 NVL"), ("H100sxm5", "H100 SXM"),
+        ("a100_80g_pcie", "A100 PCIe 80GB"), ("A100-pcie-80", "A100 PCIe 80GB"),
+        ("MI 300X", "MI300X"), ("\uff28100 NVL", "H100 NVL"), ("V100-SXM2-16", "V100 SXM2 16GB"),
+        ("Tesla V100-PCIE-32GB", "V100 PCIe 32GB"), ("4090", "RTX 4090"),
+        ("RTX 4070 Ti", "RTX 4070 Ti"),
+        ("NVIDIA GeForce RTX 2080 Ti", "RTX 2080 Ti"), ("RTX 8000", "Quadro RTX 8000"),
     ],
 )  # fmt: skip
 def test_names_are_found_by_whole_words(text: str, name: str) -> None:
@@ -60,20 +66,32 @@ def test_names_are_found_by_whole_words(text: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["T400", "RTX 4090 D", "RTX 5090 D V2", "A10G", "RTX 4070 Ti", "RTX 6000D", "H100 64GB", "L400",
-     "NVIDIA GeForce RTX 4090 Laptop GPU", "Tesla V100-SXM2-16GB", "", "GPU", "NVIDIA"],
+    ["T400", "RTX 4090 D", "RTX 5090 D V2", "A10G", "RTX 4070 SUPER", "RTX 6000D", "H100 64GB",
+     "L400", "NVIDIA GeForce RTX 4090 Laptop GPU", "H100 PCIe 96GB", "", "GPU", "NVIDIA",
+     "A100X", "A800", "V100S", "L40S-48Q", "RTX 4090 48GB", "RTX PRO 5000 72GB", "RTX 3080 Ti"],
 )  # fmt: skip
 def test_other_gpus_are_unknown_rather_than_guessed(text: str) -> None:
     assert lookup(text).gpu is None
 
 
 @pytest.mark.parametrize(
-    ("text", "least"), [("A100", 4), ("H100", 3), ("RTX 6000", 4), ("A100-80GB", 2), ("V100", 2)]
-)
+    ("text", "least"), [("A100", 4), ("H100", 3), ("RTX 6000", 4), ("A100-80GB", 2), ("V100", 4),
+     ("V100-32", 2), ("H100 80GB", 2), ("H100-80", 2), ("A 100", 4)],
+)  # fmt: skip
 def test_a_name_that_leaves_several_open_lists_them(text: str, least: int) -> None:
     match = lookup(text)
     assert match.gpu is None
     assert len(match.candidates) >= least
+
+
+@pytest.mark.parametrize(
+    "text", ["8xH100 SXM", "2x A100 80GB", "H100 NVL x 8", "H100 PCIe \u00d78"]
+)
+def test_a_number_of_gpus_in_a_name_is_sent_to_its_own_column(text: str) -> None:
+    match = lookup(text)
+    assert match.gpu is None
+    assert "has its own column" in match.why
+    assert match.accepted
 
 
 def test_a100_80gb_never_means_40gb() -> None:

@@ -15,6 +15,7 @@ from gpuferry.audit.choose.plan import explain, make_plan
 from gpuferry.audit.estimate.terms import Layout
 from gpuferry.audit.offers.load import hypothetical, load_offers
 from gpuferry.audit.read.inventory import InventoryError, read_inventory
+from gpuferry.errors import SpecError
 from tests.bench.audit_tables import write_offers, write_workloads
 from tests.support.audit import LLAMA_8B, LLAMA_70B, decided, offers, planned, row, rows
 
@@ -213,6 +214,11 @@ WRONG_OFFERS = [
     ({"gpu": "L4", "currency": ""}, "a price needs one"),
     ({"gpu": "L4", "memory": 128}, "has no unit"),
     ({"gpu": "L4", "mig": "1g.10gb"}, "L4 has no MIG"),
+    ({"gpu": "A100 SXM 40GB", "mig": "3g.40gb"}, "is no slice of A100 SXM 40GB"),
+    ({"gpu": "A30", "mig": "7g.80gb"}, "is no slice of A30"),
+    ({"gpu": "L4", "price": 0}, "leave it out where the price is not known"),
+    ({"gpu": "L4", "vcpus": 8}, "did you mean cpu_cores?"),
+    ({"gpu": "8x H100 SXM"}, "names 8 GPUs"),
     ({"gpu": "L4", "cost": 1}, "is no column of an offer"),
     ({"gpu": "L4", "network": "25G"}, "bits or bytes"),
 ]
@@ -223,6 +229,81 @@ def test_wrong_offers_are_named(cells: dict[str, object], sentence: str) -> None
     with pytest.raises(InventoryError) as caught:
         offers(cells)
     assert sentence in str(caught.value)
+
+
+ONE = "{id: a, provider: P, gpu: L4, gpus: 1, price: 1}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("offers: []", "holds no offer"),
+        ("", "a list `offers:` is required"),
+        (f"currency: USD\nrates: {{USD: 2}}\noffers: [{ONE}]", "for other currencies only"),
+        (f"currency: USD\nrates: {{EUR: true}}\noffers: [{ONE}]", "is no table of rates"),
+        (f"currency: USD\nrates: {{eur: 1.1}}\noffers: [{ONE}]", "is no table of rates"),
+        (f"currency: USD\noffers: [{ONE}, 5]", "offer 2: '5' is no mapping"),
+        (f"currency: USD\ndefaults: 5\noffers: [{ONE}]", "defaults: '5' is no mapping"),
+    ],
+)
+def test_files_of_offers_that_say_nothing_or_nonsense(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "o.yaml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_offers(tmp_path / "o.yaml")
+    assert sentence in str(caught.value)
+
+
+def test_offers_may_have_their_units_in_the_headings(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text(
+        "ID;Provider;GPU;GPUs;Price;Currency;Memory (GiB);Disk (TB);Network (Gbit/s)\n"
+        "a;P;L4;1;0,5;EUR;64;2;25\n"
+    )
+    (offer,) = load_offers(tmp_path / "o.csv").offers
+    assert (offer.memory, offer.disk, offer.network) == (64 * 2**30, 2e12, 25e9 / 8)
+
+
+def test_hours_of_today_shrink_on_a_quicker_gpu_where_today_is_known() -> None:
+    cells = {**MEASURED, "peak_vram": "9 GiB", "gpu_hours_week": 40, "kind": "sim"}
+    known = decided(row(**cells, source_gpu="L4"), {"gpu": "A100 SXM 80GB"})
+    unknown = decided(row(**cells, source_gpu="GTX 970"), {"gpu": "A100 SXM 80GB"})
+    assert known.chosen is not None
+    assert unknown.chosen is not None
+    ratio = known.chosen.month_hours / unknown.chosen.month_hours
+    assert ratio == pytest.approx(300 / 2039)  # memory bandwidth
+    assert "is unknown to the catalogue: today's time is taken" in " ".join(unknown.notes)
+
+
+def test_a_name_of_today_that_leaves_several_open_gives_the_range_over_them() -> None:
+    cells = {**MEASURED, "kind": "sim", "peak_vram": "9 GiB", "run_time_now": "10h"}
+    found = decided(row(**cells, source_gpu="A100"), {"gpu": "A100 SXM 80GB"})
+    assert found.chosen is not None
+    assert found.chosen.seconds is not None
+    quick, mid, slow = (seconds / 36000 for seconds in found.chosen.seconds)
+    assert quick <= 1555 / 2039 < mid < slow == pytest.approx(1)
+    assert "covers all of them" in " ".join(found.notes)
+
+
+def test_a_run_of_unknown_length_is_said_to_be_counted_as_a_month() -> None:
+    w = row(**{**MEASURED, "kind": "train"}, peak_vram="9 GiB", runs_per_month=4)
+    found = decided(w, {"gpu": "L4"})
+    assert found.chosen is not None
+    assert found.chosen.run_cost is None
+    assert "a whole month is counted" in " ".join(found.notes)
+
+
+def test_a_case_that_is_too_large_for_any_gpu_says_what_would_help() -> None:
+    w = row(kind="sim", cells="300M", bytes_per_cell="1.2 KB", needs_fp64="yes")
+    refused = decided(w, {"gpu": "B200 SXM"}).refused
+    assert "with splits: yes" in refused
+    assert refused.count("double precision") == 1
+    assert "(cc" not in refused
+
+
+def test_a_card_that_is_nearly_empty_is_named_also_where_its_hours_are_not_known() -> None:
+    found = decided(row(**{**MEASURED, "kind": "infer"}, peak_vram="1 GiB"), {"gpu": "A40"})
+    assert "of the memory is used, and nothing says how much of the time" in found.over_rented
 
 
 def test_what_breaks_first_is_named() -> None:

@@ -119,6 +119,41 @@ def test_a_measurement_on_a_full_card_may_hide_a_larger_need() -> None:
     assert "was full" in " ".join(found.notes)
 
 
+def test_a_peak_of_several_gpus_may_be_a_part_of_the_model() -> None:
+    cells = {"kind": "train", "basis": "measured", "peak_vram_total": "90 GiB", "gpus_now": 4}
+    one, four = need(Layout(1), **cells), need(Layout(4), **cells)
+    assert one.high >= 90 * GIB > 4 * one.mid * 0.99  # tight on 80 GB until tp, pp or dp is known
+    assert four.high < 24 * GIB
+    assert "give tp, pp or dp" in " ".join(one.notes)
+    assert need(Layout(1), **cells, dp=4).high < 24 * GIB
+
+
+def test_what_a_row_leaves_out_is_said() -> None:
+    assert "context is not given: 4096 tokens" in " ".join(need(kind="infer", **LLAMA_8B).notes)
+    assert "one request at a time" in " ".join(need(kind="infer", **LLAMA_8B).notes)
+    assert "batch is not given" in " ".join(need(kind="train", seq=512, **LLAMA_8B).notes)
+    assert "1024 x 1024" in " ".join(need(kind="infer", family="diffusion", params="2B").notes)
+    far = need(kind="train", batch_small=1, vram_small="4 GiB", batch_large=2, vram_large="5 GiB",
+               batch=64)  # fmt: skip
+    assert "32 times the largest" in " ".join(far.notes)
+
+
+@pytest.mark.parametrize(
+    ("framework", "mid", "high"),
+    [("transformers 4.38", 6, 6), ("HF transformers==4.44.2", 6, 6), ("transformers 4.45.1", 0, 0),
+     ("torch 2.6, transformers 4.38, vllm 0.8", 0, 0), ("vllm 0.8", 0, 0), ("TGI 2.4", 0, 0),
+     ("pytorch 2.6", 0, 6), ("", 0, 6)],
+)  # fmt: skip
+def test_logits_of_a_whole_prompt_are_counted_where_they_are_computed(
+    framework: str, mid: float, high: float
+) -> None:
+    cells = {**LLAMA_8B, "kind": "infer", "context": 32768, "concurrency": 1}
+    found = need(**cells, framework=framework or None)
+    term = next((t for t in found.terms if t.name == "logits of the prompt"), None)
+    each = 32768 * 128256
+    assert (term.mid / each, term.high / each) == (mid, high) if term else (mid, high) == (0, 0)
+
+
 def test_two_measured_batches_give_a_line() -> None:
     cells = {"kind": "train", "family": "cnn", "basis": "measured", "batch_small": 16,
              "vram_small": "4 GiB", "batch_large": 32, "vram_large": "7 GiB"}  # fmt: skip

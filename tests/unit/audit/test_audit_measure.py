@@ -20,6 +20,7 @@ from gpuferry.audit.measure.row import row_text
 from gpuferry.audit.measure.run import measure
 from gpuferry.audit.read.inventory import read_inventory
 from gpuferry.errors import ServerUnreachable, SpecError
+from gpuferry.operate import auditing
 from tests.conformance.ssh_server import ADDRESS, SSHServer
 
 QUIET = {"every": 0.2, "say": lambda text: None}
@@ -85,15 +86,15 @@ def test_a_job_that_is_not_there_is_named() -> None:
         measure(ssh=None, seconds=1, pid=4194303, data=None, **QUIET)
 
 
-def test_an_interruption_keeps_what_was_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_keeps_what_was_seen(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "gpuferry", "audit", "measure", "--id", "x", "--for", "1h",
                "--every", "0.2", "--out", str(tmp_path / "row.yaml")]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr is not None
     assert "measuring this machine" in process.stderr.readline()
-    # A second at least has to be watched before there is something to keep.
-    time.sleep(2)
-    os.killpg(process.pid, signal.SIGINT)
+    assert "first sample" in process.stderr.readline()
+    os.killpg(process.pid, number)
     _, error = process.communicate(timeout=30)
     assert process.returncode == 130, error
     text = (tmp_path / "row.yaml").read_text()
@@ -171,3 +172,44 @@ def test_how_long_is_refused(text: str) -> None:
 def test_a_wrong_kind_is_said_before_anything_is_measured() -> None:
     with pytest.raises(SpecError, match="accepted: train"):
         row_text("x", "learn", {})
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "", "a\x1b[31m"])
+def test_a_name_that_no_table_takes_is_refused_before(name: str) -> None:
+    with pytest.raises(SpecError, match="--id"):
+        row_text(name, "train", {})
+
+
+def test_the_library_that_reserves_memory_is_in_the_row() -> None:
+    versions = {
+        "python": "3.12", "torch": "2.6", "numpy": "2.1", "tensorflow": "2.18", "triton": "3.2",
+        "transformers": "4.51", "accelerate": "1.2", "vllm": "0.8",
+    }  # fmt: skip
+    text = row_text("x", "infer", {"versions": versions})
+    assert "framework: 'vllm 0.8, torch 2.6, transformers 4.51'" in text
+    assert "may reserve GPU memory in advance" in text
+    del versions["vllm"]
+    assert "may reserve" not in row_text("x", "train", {"versions": versions})
+    assert "may reserve" in row_text("x", "train", {"versions": {"jax": "0.5", "numpy": "2"}})
+
+
+def test_a_folder_that_is_not_there_ends_the_measurement_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="there is no folder"):
+        measure(ssh=None, seconds=60, pid=None, data=tmp_path / "none", **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [("there.yaml", "is there already"), ("none/row.yaml", "is not there"), ("folder", "already")],
+)
+def test_where_the_row_cannot_go_is_said_before_anything_is_measured(
+    tmp_path: Path, out: str, why: str
+) -> None:
+    (tmp_path / "there.yaml").write_text("workloads: []")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(SpecError, match=why):
+        auditing.measure(
+            "x", "train", ssh=None, seconds=3600, pid=None, data=None, out=tmp_path / out,
+            every=1, ssh_config=None, as_json=False,
+        )  # fmt: skip
+    assert (tmp_path / "there.yaml").read_text() == "workloads: []"

@@ -39,6 +39,30 @@ def test_an_unquoted_decimal_comma_is_named_with_its_line(tmp_path: Path) -> Non
         read_inventory(path)
 
 
+@pytest.mark.parametrize("heading", ["Peak VRAM (GiB)", "PEAK VRAM [GiB]", "peak-vram GiB"])
+def test_headings_are_read_as_people_write_them(tmp_path: Path, heading: str) -> None:
+    (tmp_path / "t.csv").write_text(f"ID;Kind;{heading};Gpu util (%)\na;Train;21,5;80\n")
+    _sheet(tmp_path / "t.xlsx", ["ID", "Kind", heading, "GPU util (%)"], ["a", "train", 21.5, 80])
+    for name in ("t.csv", "t.xlsx"):
+        (w,) = read_inventory(tmp_path / name)
+        assert (w.number("peak_vram"), w.number("gpu_util")) == (21.5 * GIB, 80)
+
+
+def test_the_sheet_with_the_header_is_read_wherever_it_stands(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["Cover of the team's book"])
+    second = book.create_sheet("Tabelle2")
+    for line in (["Id", "Kind"], ["a", "etl"]):
+        second.append(line)
+    book.save(tmp_path / "t.xlsx")
+    assert [w.id for w in read_inventory(tmp_path / "t.xlsx")] == ["a"]
+    third = book.create_sheet("old")
+    third.append(["id", "kind"])
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(InventoryError, match=r"several sheets .*Tabelle2, old"):
+        read_inventory(tmp_path / "t.xlsx")
+
+
 def _sheet(path: Path, *cells: list[object], percent: str = "", merged: str = "") -> Path:
     book = openpyxl.Workbook()
     sheet = book.active
@@ -130,6 +154,12 @@ WRONG = [
     ({"peak_vram": ["1 GB"]}, "is a list or mapping"),
     ({"gpu": "RTX 4090 D"}, "is unknown to the catalogue. Accepted: RTX 4090"),
     ({"mfu": 140}, "is too large"),
+    ({"id": "a\x1b[2J"}, "holds a control character"),
+    ({"id": "a\nb"}, "has more than one line"),
+    ({"params": 7}, "is too small. Accepted: a number, such as 7B"),
+    ({"runs_per_month": 0}, "is too small"),
+    ({"gpu_hours_week": 0}, "is too small"),
+    ({"peak_vram": "0 GB"}, "is too small"),
     ({"resolution": "1920"}, "is no resolution"),
     ({"config": "nowhere.json"}, "No such file"),
 ]
@@ -160,6 +190,12 @@ CONTRADICTIONS = [
     ({"batch_small": 8, "vram_small": "4 GB", "batch_large": 4, "vram_large": "6 GB"},
      "is not larger"),
     ({"needs_nvenc": "yes", "vendor": "amd"}, "NVIDIA GPUs"),
+    ({"source_gpu": "A100", "peak_vram": "90 GiB"}, "more than one A100"),
+    ({"params": "70000", "family": "llm"}, "did you mean 70000B?"),
+    ({"params": "7B", "layers": 32, "hidden": 4096, "heads": 33}, "does not divide hidden"),
+    ({"params": "7B", "precision": "int8"}, "is no precision of training"),
+    ({"kind": "infer", "params": "7B", "peak_vram": "2 GiB"}, "less than the weights alone"),
+    ({"gpu": "2x A100 80GB"}, "names 2 GPUs; their number has its own column"),
     ({"dataset_gb": 10, "dataset": "20 GB"}, "something else than another column"),
     (
         {"params": "70B", "layers": 32, "hidden": 4096, "heads": 32, "intermediate": 14336,

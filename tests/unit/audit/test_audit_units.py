@@ -29,6 +29,13 @@ def test_a_single_letter_is_noted_and_a_full_unit_is_not() -> None:
     assert units.size("24 GB").note == ""
 
 
+def test_a_point_that_may_part_thousands_is_noted() -> None:
+    assert units.size("1.500 GB").value == 1.5e9
+    assert units.size("1.500 GB").note == "1.500 GB is read as 1.5 GB, not 1500"
+    assert "not 1500" in units.size("1.500 GiB").note
+    assert units.size("1.5 GB").note == units.size("0.250 GB").note == ""
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
