@@ -15,6 +15,7 @@ from gpuferry.cli.app import app
 from gpuferry.paths import REPOSITORY
 from gpuferry.spec import parse_spec
 from gpuferry.spec.reference import markdown
+from tests.bench.measures import MEASURES
 
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 
@@ -90,3 +91,8 @@ def test_every_command_has_an_example() -> None:
     group = typer.main.get_command(app)
     for name, command in group.commands.items():
         assert f"Example: ./ferry {name}" in (command.epilog or "") or name == "env", name
+
+
+def test_the_help_of_bench_names_every_measure() -> None:
+    text = click.Context(typer.main.get_command(app).commands["bench"]).get_help()  # type: ignore[attr-defined]
+    assert ", ".join(MEASURES) in " ".join(text.replace("│", " ").split())
