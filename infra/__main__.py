@@ -16,12 +16,16 @@ from gpuferry.paths import local_name
 from gpuferry.spec import Spec, parse_spec
 from infra import providers
 from infra.certificates import trusted_certificates
-from infra.components import Firewall, GpuServer, ObjectStore
+from infra.components import Declaration, Firewall, GpuServer, ObjectStore
+from infra.protection import protect_data
 from infra.step import Step
 
 
 def main(spec: Spec) -> None:
     """Declare everything."""
+    if spec.policy.protect_data:
+        protect_data()
+    Declaration("declared", spec)
     stack = local_name(pulumi.get_project(), pulumi.get_stack())
     keys = Step(
         "stack-keys", "stack-keys", {"stack": stack}, keeps=True, opts=pulumi.ResourceOptions()

@@ -65,6 +65,8 @@ def parse(line: str) -> Event | None:
         )
     if said := event.get("diagnosticEvent"):
         return _said(said)
+    if said := event.get("policyEvent"):
+        return _ruled(said)
     for key, failed in (("resOutputsEvent", False), ("resOpFailedEvent", True)):
         if metadata := event.get(key, {}).get("metadata"):
             return Finished(_name(metadata["urn"]), metadata["op"], failed)
@@ -87,6 +89,13 @@ def _said(said: dict[str, Any]) -> Said | None:
     if severity == "debug" or not text or _is_noise(text):
         return None
     return Said(_name(said.get("urn", "")), severity, text)
+
+
+def _ruled(said: dict[str, Any]) -> Said:
+    """A violation, as the policy pack told it: the rule in words, then what breaks it."""
+    severity = "error" if said.get("enforcementLevel") == "mandatory" else "warning"
+    text = ": ".join(line for line in str(said.get("message", "")).splitlines() if line.strip())
+    return Said(f"policy {said.get('policyName', '')}", severity, text)
 
 
 def _is_noise(text: str) -> bool:
