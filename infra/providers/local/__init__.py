@@ -112,7 +112,7 @@ class LocalProvider:
             f"{store.name}-bucket",
             "bucket",
             {
-                **store.model_dump(),
+                **store.model_dump(exclude={"server_side_encryption"}),
                 "endpoint": server["endpoint"],
                 "ca_pem": ca_pem,
                 "admin_access_key": admin["access_key"],
