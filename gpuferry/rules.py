@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-# Endings of the names of resources whose removal loses data; without its key a volume is lost, too.
-HOLDING_DATA = ("-disk", "-bucket", "-volume-key")
+# Endings of the names of resources whose removal loses data. Without its key, what a volume holds
+# and what was sealed is lost, too.
+HOLDING_DATA = ("-disk", "-bucket", "-volume-key", "-data-key")
 
 # S3's canned ACLs that let in others than the owner:
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/acl-overview.html#canned-acl

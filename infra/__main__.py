@@ -44,6 +44,8 @@ def main(spec: Spec) -> None:
     pulumi.export("volume_keys", pulumi.Output.secret(volume_keys))
     access = {store.name: store.access for store in stores}
     pulumi.export("object_store_access", pulumi.Output.secret(access))
+    data_keys = {store.name: store.data_key for store in stores}
+    pulumi.export("data_keys", pulumi.Output.secret(data_keys))
     pulumi.export("verdicts", [g.verdicts for g in servers])
 
 

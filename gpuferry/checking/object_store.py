@@ -83,7 +83,7 @@ def encryption_at_rest(node: Node, store: ExpectedStore) -> str:
 
 
 def judge_encryption(told: Mapping[str, str], required: Sequence[str]) -> Answer:
-    """`told`: bucket to algorithm, empty where there is none; `required`: which must have one. Pure.
+    """`told`: bucket to algorithm, empty: none; `required`: buckets that must have one. Pure.
 
     Where nothing is declared, clear objects are no failure, and no good news either.
     """

@@ -119,6 +119,7 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
     kept = {f"{s.name}-disk" for s in spec.servers} | {
         f"{b.name}-bucket" for b in spec.object_stores
     }
+    kept |= {f"{b.name}-data-key" for b in spec.object_stores}
     kept |= {f"{s.name}-{v.name}-volume-key" for s in spec.servers for v in s.encrypted_volumes}
     lost = sorted(n for n in known.urns if n.endswith(HOLDING_DATA) and n not in kept)
     if lost and spec.policy.protect_data:
@@ -131,6 +132,7 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
             name.replace("-disk", "'s disk")
             .replace("-bucket", ", the bucket")
             .replace("-volume-key", ", the key of an encrypted volume")
+            .replace("-data-key", ", the key of its sealed data")
             for name in lost
         )
         confirm(

@@ -21,7 +21,7 @@ from gpuferry.paths import REPOSITORY
 from tests.support.node import sweep_dead_runs
 
 _SECONDS = 600
-GROUPS = ("plan", "sim", "image", "secret")
+GROUPS = ("plan", "sim", "image", "secret", "data")
 
 
 @dataclass

@@ -11,7 +11,8 @@ from gpuferry.errors import SpecError
 from gpuferry.nodes.local import capacity
 from gpuferry.paths import local_dir
 from gpuferry.spec import Spec
-from gpuferry.spec.model import FirewallSpec, ObjectStoreSpec, ServerSpec
+from gpuferry.spec.model import FirewallSpec, ServerSpec
+from gpuferry.spec.storage import ObjectStoreSpec
 from infra.providers.base import Outputs
 from infra.step import Step
 
