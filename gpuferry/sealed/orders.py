@@ -14,8 +14,8 @@ from gpuferry.errors import SpecError, StepFailed
 PREFIX = "gpuferry-sealed"
 _SET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 # restic's exit codes, https://restic.readthedocs.io/en/stable/075_scripting.html; before 0.17
-# (Debian 12 has 0.14) all of them are 1, and the words tell. That version asks whether there is a
-# repository whatever went wrong; only the store's word for a missing object says that there is none.
+# (Debian 12 has 0.14) all of them are 1, and the words tell. That one asks whether there is a
+# repository whatever went wrong; only the store's word for a missing object says there is none.
 _NO_REPOSITORY = (10, re.compile("The specified key does not exist"))
 _WRONG_KEY = (12, re.compile("wrong password or no key found"))
 _UNREADABLE = 3

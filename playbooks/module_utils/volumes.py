@@ -246,7 +246,7 @@ def open_scratch(volume):
 
 
 def room(volume):
-    """Bytes that a volume could still grow by: mapping below its disk, file system below mapping."""
+    """Bytes that a volume could grow by: its mapping to its disk, its file system to that."""
     name = volume_plan.label(volume)
     said = run("cryptsetup", "status", name)
     fields = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
