@@ -231,7 +231,10 @@ class Pulumi:
 def _pack() -> list[str]:
     """The project's policy pack, where a team has configured it."""
     file = os.environ.get(POLICY_CONFIG)
-    return ["--policy-pack", str(_PACK), "--policy-pack-config", file] if file else []
+    if not file:
+        return []
+    # Absolute, since the engine works in the project's folder.
+    return ["--policy-pack", str(_PACK), "--policy-pack-config", str(Path(file).resolve())]
 
 
 def _end_with_parent() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import socket
 import subprocess
@@ -19,6 +21,7 @@ from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
 from gpuferry.operate.console import print_json, print_table, say_on_stderr
 from gpuferry.operate.servers import select
+from gpuferry.paths import data_dir
 from gpuferry.prepare import packages
 from gpuferry.sealed import orders
 from gpuferry.sealed.orders import Vault
@@ -65,13 +68,28 @@ def push_with(run: Runner, vault: Vault, name: str, folder: str, host: str) -> d
     A snapshot is written last: an interrupted push leaves blobs that the next one uses, and nothing
     that looks whole.
     """
-    found = run(orders.order(vault, ["cat", "config"]))
-    if orders.is_missing(found):
-        orders.expect(run(orders.order(vault, ["init"])), f"{vault.name}: setting it up")
-    else:
-        orders.expect(found, vault.name)
+    with _taking_turns(vault):
+        found = run(orders.order(vault, ["cat", "config"]))
+        if orders.is_missing(found):
+            orders.expect(run(orders.order(vault, ["init"])), f"{vault.name}: setting it up")
+        else:
+            orders.expect(found, vault.name)
     answer = run(orders.push(vault, name, folder, host))
     return orders.summary(orders.expect(answer, f"{name}: pushing {folder}", folder))
+
+
+@contextmanager
+def _taking_turns(vault: Vault) -> Iterator[None]:
+    """Two who set up a repository at once each write a key of their own, and neither opens it.
+
+    Runs of this machine wait for each other here; the store itself has nothing to wait by.
+    """
+    digest = hashlib.sha256(f"{vault.endpoint}/{vault.bucket}".encode()).hexdigest()[:16]
+    folder = data_dir() / "sealed"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(folder / f"{digest}.lock", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
 
 
 def pull(

@@ -6,6 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,14 @@ def test_nothing_is_listed_before_anything_was_pushed(bench: Bench) -> None:
         bench.pull("/srv/none")
 
 
+def test_first_pushes_at_the_same_time_do_not_break_each_other(bench: Bench) -> None:
+    with ThreadPoolExecutor() as pool:
+        names = ["one", "two", "three"]
+        done = [pool.submit(bench.push, "/srv/faces", name) for name in names]
+        assert all(push.result()["files"] >= 6 for push in done)
+    assert sorted(bench.names()) == sorted(names)
+
+
 def test_a_data_set_comes_back_as_it_was(bench: Bench) -> None:
     done = bench.push("/srv/faces")
     assert done["files"] >= 6
@@ -145,7 +154,7 @@ def test_only_what_is_new_is_sent_again(bench: Bench) -> None:
     first, second = bench.push("/srv/faces"), bench.push("/srv/faces")
     assert first["new_bytes"] > 3_000_000
     assert second["new_bytes"] < 10_000
-    assert bench.names() == ["faces"] * 3
+    assert bench.names().count("faces") == 3
 
 
 def test_another_machine_reads_it_with_another_version_of_restic(
@@ -208,11 +217,11 @@ def test_an_interrupted_push_leaves_nothing_half_and_the_next_completes(bench: B
         leaks.append(
             bench.node.run(
                 # One process that does show a key proves that the search finds it.
-                f"keys='{secrets}'; SHOWN=\"$keys\" sleep 20 & shown=/proc/$!/environ; "
+                f"keys='{secrets}'; SHOWN=\"$keys\" sleep 60 > /dev/null 2>&1 & shown=/proc/$!/environ; "
                 'until grep -qa SHOWN $shown; do sleep 0.05; done; echo "$shown"; '
                 "for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do "
                 'grep -qaE "$keys" $f 2>/dev/null && echo $f; done; '
-                'grep -rlaE "$keys" /tmp /run /var/tmp /root /home /etc 2>/dev/null || true'
+                'grep -rlaE "$keys" /tmp /run /var/tmp /root /home /etc 2>/dev/null || true; kill %1'
             )
         )
         return True
