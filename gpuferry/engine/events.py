@@ -46,6 +46,8 @@ class Summary:
         return sum(count for kind, count in self.changes.items() if kind not in ("same", "read"))
 
 
+# What a policy pack says goes by the name of its rule.
+POLICY = "policy "
 Event = Started | Finished | Said | Summary
 
 # Said at every start by an engine that finds a plugin on PATH; `ferry doctor` tells which.
@@ -95,7 +97,7 @@ def _ruled(said: dict[str, Any]) -> Said:
     """A violation, as the policy pack told it: the rule in words, then what breaks it."""
     severity = "error" if said.get("enforcementLevel") == "mandatory" else "warning"
     text = ": ".join(line for line in str(said.get("message", "")).splitlines() if line.strip())
-    return Said(f"policy {said.get('policyName', '')}", severity, text)
+    return Said(f"{POLICY}{said.get('policyName', '')}", severity, text)
 
 
 def _is_noise(text: str) -> bool:

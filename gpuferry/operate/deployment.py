@@ -187,9 +187,12 @@ def preview(project: Project, *, as_json: bool) -> None:
     """Say what `up` would change."""
     checked_spec(project)
     planned: list[dict[str, str]] = []
+    advice: list[str] = []
 
     def watch(event: events.Event) -> None:
         progress.on_event(event)
+        if isinstance(event, events.Said) and event.name.startswith(events.POLICY):
+            advice.append(f"{event.name}: {event.text}")
         if isinstance(event, events.Finished) and event.name and event.operation != "same":
             planned.append({"resource": event.name, "operation": event.operation})
 
@@ -213,6 +216,7 @@ def preview(project: Project, *, as_json: bool) -> None:
                 "exists": exists,
                 "changes": summary.changes,
                 "planned": planned,
+                "policy": advice,
             }
         )
     else:

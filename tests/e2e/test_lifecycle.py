@@ -70,6 +70,8 @@ def test_a_teams_caps_stop_preview_and_up(stack: Stack, tmp_path: Path) -> None:
     done = stack.ferry("up", "--policy-config", str(caps), "--json")
     assert "price-cap could not be evaluated" in done.stderr
     assert set(json.loads(done.stdout)["changes"]) == {"same"}
+    (advice,) = stack.json("preview", "--policy-config", str(caps))["policy"]
+    assert "price-cap could not be evaluated" in advice
 
 
 def test_converging_again_plays_nothing(stack: Stack) -> None:

@@ -25,6 +25,19 @@ from tests.support.node import Node, NodeMaker
 
 CANARY = "canary-e5b1-in-a-data-set"
 SECONDS = 60
+# Looks for keys where others could read them. One process does show them, to prove that the search
+# finds what is there; its environment is named first.
+SEARCH = """
+SHOWN="$keys" sleep 60 > /dev/null 2>&1 &
+shown=/proc/$!/environ
+until grep -qa SHOWN $shown; do sleep 0.05; done
+echo $shown
+for file in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do
+  grep -qaE "$keys" $file 2>/dev/null && echo $file
+done
+grep -rlaE "$keys" /tmp /run /var/tmp /root /home /etc 2>/dev/null || true
+kill %1
+"""
 
 
 class Bench:
@@ -214,16 +227,7 @@ def test_an_interrupted_push_leaves_nothing_half_and_the_next_completes(bench: B
         if sum(1 for path in packs.rglob("*") if path.is_file()) < before + 2:
             return False
         secrets = "|".join((bench.vault.key, bench.vault.secret_key))
-        leaks.append(
-            bench.node.run(
-                # One process that does show a key proves that the search finds it.
-                f"keys='{secrets}'; SHOWN=\"$keys\" sleep 60 > /dev/null 2>&1 & shown=/proc/$!/environ; "
-                'until grep -qa SHOWN $shown; do sleep 0.05; done; echo "$shown"; '
-                "for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do "
-                'grep -qaE "$keys" $f 2>/dev/null && echo $f; done; '
-                'grep -rlaE "$keys" /tmp /run /var/tmp /root /home /etc 2>/dev/null || true; kill %1'
-            )
-        )
+        leaks.append(bench.node.run(f"keys='{secrets}'\n{SEARCH}"))
         return True
 
     bench.killed_while(lambda: bench.push("/srv/large", "large"), under_way)
