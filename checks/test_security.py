@@ -98,6 +98,23 @@ def stores(expectations):
     return expectations.object_stores
 
 
+@check("security.bucket_encryption", severity="critical", deadline_seconds=60)
+def test_bucket_encryption(node, stores, verdict):
+    """Stores that must encrypt at rest say that they did; what is in clear is named."""
+    if not stores:
+        verdict.not_measured("no object store is declared")
+        return
+    from gpuferry.checking.object_store import StoreTrouble, encryption_at_rest, judge_encryption
+
+    try:
+        told = {store.name: encryption_at_rest(node, store) for store in stores}
+    except StoreTrouble as trouble:
+        verdict.judge(False, measured=str(trouble), expected="the store's own answer")
+        return
+    required = [store.name for store in stores if store.server_side_encryption]
+    verdict.answers.append(judge_encryption(told, required))
+
+
 @check("security.encryption_in_transit", severity="critical")
 def test_encryption_in_transit(stores, verdict):
     """Object stores are only spoken to over TLS."""

@@ -166,12 +166,20 @@ def expectations(
         "open_ports": _ports(server),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
-        "object_stores": facts.object_stores,
+        "object_stores": _stores(spec, facts),
         "roles": roles(server),
         "kind": kind,
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
         "gpu": _gpu(spec, server),
     }
+
+
+def _stores(spec: Spec, facts: StackFacts) -> list[dict[str, Any]]:
+    required = {store.name for store in spec.object_stores if store.server_side_encryption}
+    return [
+        {**store, **({"server_side_encryption": True} if store["name"] in required else {})}
+        for store in facts.object_stores
+    ]
 
 
 def _volume_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# Names a file with the policy pack's configuration; where it is set, the pack judges deployments.
+POLICY_CONFIG = "GPUFERRY_POLICY_CONFIG"
 
 
 def _xdg(variable: str, fallback: str) -> Path:

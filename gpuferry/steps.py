@@ -129,6 +129,8 @@ STEPS: dict[tuple[str, str], Step] = {
     ("access-key", "update"): _previous,
     ("volume-key", "create"): lambda _: keys.volume_key(),
     ("volume-key", "update"): _previous,
+    ("data-key", "create"): lambda _: keys.volume_key(),
+    ("data-key", "update"): _previous,
     ("network", "create"): _network_create,
     ("network", "delete"): _network_delete,
     ("disk", "create"): _disk_create,

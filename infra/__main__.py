@@ -16,12 +16,16 @@ from gpuferry.paths import local_name
 from gpuferry.spec import Spec, parse_spec
 from infra import providers
 from infra.certificates import trusted_certificates
-from infra.components import Firewall, GpuServer, ObjectStore
+from infra.components import Declaration, Firewall, GpuServer, ObjectStore
+from infra.protection import protect_data
 from infra.step import Step
 
 
 def main(spec: Spec) -> None:
     """Declare everything."""
+    if spec.policy.protect_data:
+        protect_data()
+    Declaration("declared", spec)
     stack = local_name(pulumi.get_project(), pulumi.get_stack())
     keys = Step(
         "stack-keys", "stack-keys", {"stack": stack}, keeps=True, opts=pulumi.ResourceOptions()
@@ -40,6 +44,8 @@ def main(spec: Spec) -> None:
     pulumi.export("volume_keys", pulumi.Output.secret(volume_keys))
     access = {store.name: store.access for store in stores}
     pulumi.export("object_store_access", pulumi.Output.secret(access))
+    data_keys = {store.name: store.data_key for store in stores}
+    pulumi.export("data_keys", pulumi.Output.secret(data_keys))
     pulumi.export("verdicts", [g.verdicts for g in servers])
 
 

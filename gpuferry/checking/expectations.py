@@ -44,6 +44,7 @@ class ExpectedStore(_Strict):
     secret_key: SecretStr
     ca_pem: str = ""
     region: str = "us-east-1"
+    server_side_encryption: bool = Field(default=False, description="the store must encrypt")
 
 
 class ExpectedDocker(_Strict):

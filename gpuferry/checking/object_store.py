@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import boto3
 from botocore.config import Config
 
 from gpuferry.checking.expectations import ExpectedStore
 from gpuferry.checking.node import Node
+from gpuferry.checking.recorder import Answer
 
 _VALID_SECONDS = 120
 
 # Sends the signed requests one after the other; stops at the first that fails.
 _PROGRAM = """
+TOLD = ("version-id", "server-side-encryption")
 import ssl, urllib.error, urllib.request
 context = ssl.create_default_context()
 opener = urllib.request.build_opener(
@@ -32,12 +34,12 @@ for method, url, body in payload:
     request = urllib.request.Request(url, data=data, method=method)
     try:
         with opener.open(request, timeout=10) as reply:
-            text, version = reply.read().decode(), reply.headers.get("x-amz-version-id", "")
-            answer.append([reply.status, text, version])
+            told = [reply.headers.get(f"x-amz-{name}", "") for name in TOLD]
+            answer.append([reply.status, reply.read().decode(), *told])
     except urllib.error.HTTPError as error:
-        answer.append([error.code, error.read(300).decode(errors="replace"), ""])
+        answer.append([error.code, error.read(300).decode(errors="replace"), "", ""])
     except OSError as error:
-        answer.append([0, str(getattr(error, "reason", error)), ""])
+        answer.append([0, str(getattr(error, "reason", error)), "", ""])
         break
 """
 
@@ -58,34 +60,80 @@ def round_trip(node: Node, store: ExpectedStore) -> str:
     written, read = _send(node, [("PUT", put, content), ("GET", get, None)])
     _expect(written, 200, "write")
     _expect(read, 200, "read back")
-    if read[1] != content:
+    if read.text != content:
         raise StoreTrouble("read back: another content than was written")
-    version = written[2] if written[2] not in ("", "null") else None
-    extra = {"VersionId": version} if version else {}
-    removed, gone = _send(
-        node, [("DELETE", sign("delete_object", **extra), None), ("GET", get, None)]
-    )
-    ending = "deleted"
-    if version and removed[0] == 403:
-        hide = ("DELETE", sign("delete_object"), None)
-        removed, gone = _send(node, [hide, ("GET", get, None)])
-        ending = "hidden until its retention ends"
-    _expect(removed, 204, "delete")
-    _expect(gone, 404, "read after deletion")
+    ending = _remove(node, sign, written)
     return f"{len(content)} bytes written, read back and {ending}"
 
 
-def _send(node: Node, requests: list[tuple[str, str, str | None]]) -> list[tuple[int, str, str]]:
-    answers = [tuple(answer) for answer in node.python(_PROGRAM, requests, 60)]
-    return answers + [(0, "not sent", "")] * (len(requests) - len(answers))
+def encryption_at_rest(node: Node, store: ExpectedStore) -> str:
+    """The algorithm that the store says it encrypted a new object with; empty: it says none.
+
+    Nothing but the answer counts: there are stores that take a request for encryption and keep the
+    object in clear (versitygw 1.8 does, also with a customer's key).
+    """
+    sign = _signer(store, f".gpuferry-check/{secrets.token_hex(8)}")
+    written, read = _send(
+        node, [("PUT", sign("put_object"), "x"), ("GET", sign("get_object"), None)]
+    )
+    _expect(written, 200, "write")
+    _expect(read, 200, "read back")
+    _remove(node, sign, written)
+    return read.encryption
 
 
-def _expect(answer: tuple[int, str, str], status: int, step: str) -> None:
-    if answer[0] == status:
+def judge_encryption(told: Mapping[str, str], required: Sequence[str]) -> Answer:
+    """`told`: bucket to algorithm, empty: none; `required`: buckets that must have one. Pure.
+
+    Where nothing is declared, clear objects are no failure, and no good news either.
+    """
+    clear = [name for name, algorithm in told.items() if not algorithm]
+    good = [f"{name}: {algorithm}" for name, algorithm in told.items() if algorithm]
+    wrong = [name for name in clear if name in required]
+    measured = "; ".join([*good, *(f"{name}: in clear" for name in clear)])
+    return Answer(
+        "fail" if wrong else "not_measured" if clear else "pass",
+        measured,
+        f"x-amz-server-side-encryption for {', '.join(required) or 'no bucket'}",
+        "the store's own word about an object just written",
+        next_step="encrypt before the upload: ./ferry data push --help" if clear else "",
+    )
+
+
+def _remove(node: Node, sign: Callable[..., str], written: _Reply) -> str:
+    """Delete the very version that was written; return what became of it."""
+    extra = {"VersionId": written.version} if written.version not in ("", "null") else {}
+    get = ("GET", sign("get_object"), None)
+    removed, gone = _send(node, [("DELETE", sign("delete_object", **extra), None), get])
+    ending = "deleted"
+    if extra and removed.status == 403:
+        removed, gone = _send(node, [("DELETE", sign("delete_object"), None), get])
+        ending = "hidden until its retention ends"
+    _expect(removed, 204, "delete")
+    _expect(gone, 404, "read after deletion")
+    return ending
+
+
+class _Reply(NamedTuple):
+    """What the store answered; `status` 0: nothing."""
+
+    status: int
+    text: str
+    version: str = ""
+    encryption: str = ""
+
+
+def _send(node: Node, requests: list[tuple[str, str, str | None]]) -> list[_Reply]:
+    answers = [_Reply(*answer) for answer in node.python(_PROGRAM, requests, 60)]
+    return answers + [_Reply(0, "not sent")] * (len(requests) - len(answers))
+
+
+def _expect(answer: _Reply, status: int, step: str) -> None:
+    if answer.status == status:
         return
-    code = re.search(r"<Code>(\w+)</Code>", answer[1])
-    said = code[1] if code else " ".join(answer[1].split())[:200]
-    raise StoreTrouble(f"{step}: {f'HTTP {answer[0]}: ' if answer[0] else ''}{said}")
+    code = re.search(r"<Code>(\w+)</Code>", answer.text)
+    said = code[1] if code else " ".join(answer.text.split())[:200]
+    raise StoreTrouble(f"{step}: {f'HTTP {answer.status}: ' if answer.status else ''}{said}")
 
 
 def _signer(store: ExpectedStore, key: str) -> Callable[..., str]:

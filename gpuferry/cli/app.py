@@ -12,6 +12,7 @@ from gpuferry.cli import (
     bench,
     check,
     converge,
+    data,
     doctor,
     down,
     driver,
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 for command in (
     audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
-    image, sim, doctor, env, test, lint, bench,
+    data, image, sim, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

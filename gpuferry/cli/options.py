@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +11,8 @@ from typing import Annotated
 import typer
 
 from gpuferry.engine.project import DEFAULT_STACK, Project
-from gpuferry.paths import REPOSITORY
+from gpuferry.errors import SpecError
+from gpuferry.paths import POLICY_CONFIG, REPOSITORY
 
 Stack = Annotated[
     str, typer.Option("--stack", "-s", help="Stack to work on.", envvar="GPUFERRY_STACK")
@@ -41,6 +44,16 @@ DiscardRetained = Annotated[
     ),
 ]
 
+PolicyConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy-config",
+        help="Caps of the team (JSON): the policy pack judges what is about to be made.",
+        envvar=POLICY_CONFIG,
+        show_default=False,
+    ),
+]
+
 STACK = DEFAULT_STACK
 DIRECTORY = REPOSITORY
 
@@ -52,6 +65,23 @@ def project(directory: Path, stack: str) -> Project:
     named = Project(directory.resolve(), stack)
     _named.set(named)
     return named
+
+
+def set_policy_config(file: Path | None) -> None:
+    """Hand the pack's configuration on to the engine, whichever command starts it.
+
+    Raises:
+        SpecError: there is no such file.
+    """
+    if file is None:
+        return
+    if not file.is_file():
+        raise SpecError(f"--policy-config: there is no file {file}; see docs/security.md.")
+    try:
+        json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SpecError(f"--policy-config: {file} is no JSON: {error}.") from None
+    os.environ[POLICY_CONFIG] = str(file.resolve())
 
 
 def told(error: Exception) -> str:

@@ -12,9 +12,11 @@ from gpuferry.cli.options import (
     Directory,
     DiscardRetained,
     Json,
+    PolicyConfig,
     Stack,
     TakeOver,
     project,
+    set_policy_config,
 )
 
 
@@ -31,11 +33,13 @@ def up(
     ] = False,
     discard_retained_objects: DiscardRetained = False,
     json: Json = False,
+    policy_config: PolicyConfig = None,
     take_over_lock: TakeOver = False,
 ) -> None:
     """Make servers and buckets, converge and verify them."""
     from gpuferry.operate import deployment
 
+    set_policy_config(policy_config)
     deployment.up(
         project(directory, stack),
         as_json=json,

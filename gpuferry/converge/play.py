@@ -109,8 +109,23 @@ def _inventory(
     servers: Sequence[Server], variables: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     # The names resolve in the session's ssh configuration: address, user, key and host key.
-    hosts = {s.name: {"ansible_host": s.name, **variables[s.name]} for s in servers}
+    hosts = {s.name: {"ansible_host": s.name, **literal(dict(variables[s.name]))} for s in servers}
     return {"servers": {"hosts": hosts}}
+
+
+def literal(value: Any) -> Any:
+    """The same data, with every text that Ansible would take for a template marked as none.
+
+    Values come from people and from servers: a secret, a label, a daemon option. Taken for a
+    template, `{{ lookup('pipe', …) }}` in one of them runs a program on this machine.
+    """
+    if isinstance(value, Mapping):
+        return {key: literal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [literal(item) for item in value]
+    if isinstance(value, str) and any(mark in value for mark in ("{{", "{%", "{#")):
+        return {"__ansible_unsafe": value}
+    return value
 
 
 def _environment(session: SshSession) -> dict[str, str]:

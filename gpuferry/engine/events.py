@@ -46,6 +46,8 @@ class Summary:
         return sum(count for kind, count in self.changes.items() if kind not in ("same", "read"))
 
 
+# What a policy pack says goes by the name of its rule.
+POLICY = "policy "
 Event = Started | Finished | Said | Summary
 
 # Said at every start by an engine that finds a plugin on PATH; `ferry doctor` tells which.
@@ -65,6 +67,8 @@ def parse(line: str) -> Event | None:
         )
     if said := event.get("diagnosticEvent"):
         return _said(said)
+    if said := event.get("policyEvent"):
+        return _ruled(said)
     for key, failed in (("resOutputsEvent", False), ("resOpFailedEvent", True)):
         if metadata := event.get(key, {}).get("metadata"):
             return Finished(_name(metadata["urn"]), metadata["op"], failed)
@@ -87,6 +91,13 @@ def _said(said: dict[str, Any]) -> Said | None:
     if severity == "debug" or not text or _is_noise(text):
         return None
     return Said(_name(said.get("urn", "")), severity, text)
+
+
+def _ruled(said: dict[str, Any]) -> Said:
+    """A violation, as the policy pack told it: the rule in words, then what breaks it."""
+    severity = "error" if said.get("enforcementLevel") == "mandatory" else "warning"
+    text = ": ".join(line for line in str(said.get("message", "")).splitlines() if line.strip())
+    return Said(f"{POLICY}{said.get('policyName', '')}", severity, text)
 
 
 def _is_noise(text: str) -> bool:

@@ -19,7 +19,7 @@ DEFAULT_STACK = "local"
 _STACK = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?")
 
 _COMMAND = re.compile(
-    r"\./ferry (?>(driver [a-z]+|plan [a-z]+|image [a-z]+ [a-z]+|[a-z]+))\b(?! --stack)"
+    r"\./ferry (?>((?:driver|plan|secret|data) [a-z]+|image [a-z]+ [a-z]+|[a-z]+))\b(?! --stack)"
 )
 _STACKLESS = ("doctor", "lint", "test", "bench")
 

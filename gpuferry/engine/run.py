@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from gpuferry.engine import config, events, locks
 from gpuferry.engine.find import Engine, environment, prepare_state, without_sidecars
 from gpuferry.engine.project import Project
 from gpuferry.errors import Interrupted, PrerequisiteMissing, StackLocked, StepFailed
+from gpuferry.paths import POLICY_CONFIG, REPOSITORY
 from gpuferry.spec.load import NAMESPACE
 
 OnEvent = Callable[[events.Event], None]
+_PACK = REPOSITORY / "policy"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -117,15 +119,20 @@ class Pulumi:
     def up(self, on_event: OnEvent, *, replace: list[str] | None = None) -> events.Summary:
         """Deploy. Raises StepFailed with the engine's own reasons."""
         wanted = [part for urn in replace or [] for part in ("--replace", urn)]
-        return self._stream(["up", "--yes", "--skip-preview", *wanted], on_event)
+        return self._stream(["up", "--yes", "--skip-preview", *wanted, *_pack()], on_event)
 
     def preview(self, on_event: OnEvent) -> events.Summary:
         """Say what a deployment would change; touches nothing."""
-        return self._stream(["preview"], on_event)
+        return self._stream(["preview", *_pack()], on_event)
 
     def destroy(self, on_event: OnEvent) -> events.Summary:
         """Remove everything the stack made."""
         return self._stream(["destroy", "--yes", "--skip-preview"], on_event)
+
+    def unprotect(self, urns: Iterable[str]) -> None:
+        """Take Pulumi's own protection away, so that these can be removed."""
+        for urn in urns:
+            self._text(*self._stack("state", "unprotect", urn), "--yes")
 
     def _stack(self, *command: str) -> tuple[str, ...]:
         return (*command, "--stack", self.project.stack)
@@ -219,6 +226,15 @@ class Pulumi:
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+
+def _pack() -> list[str]:
+    """The project's policy pack, where a team has configured it."""
+    file = os.environ.get(POLICY_CONFIG)
+    if not file:
+        return []
+    # Absolute, since the engine works in the project's folder.
+    return ["--policy-pack", str(_PACK), "--policy-pack-config", str(Path(file).resolve())]
 
 
 def _end_with_parent() -> None:

@@ -19,11 +19,9 @@ from gpuferry.operate.checked_spec import checked_spec
 from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_console
 from gpuferry.operate.display import Progress
 from gpuferry.prepare import docker_engine, prerequisites
+from gpuferry.rules import HOLDING_DATA
 from gpuferry.spec import Spec
 from gpuferry.verdict import Verdict
-
-# Resources whose removal loses data; without its key a volume is lost, too.
-_HOLDING_DATA = ("-disk", "-bucket", "-volume-key")
 
 
 def open_stack(project: Project, provider: str, take_over: bool = False) -> Pulumi:
@@ -59,6 +57,8 @@ def up(
         pulumi.ensure_stack()
         known = _known(pulumi)
         confirm_losses(project, known, spec, yes)
+        if not spec.policy.protect_data:
+            _unprotect(pulumi, known)
         summary = _deploy(pulumi, known, progress, replace=_lost(pulumi, known, spec, progress))
     _report(project, pulumi, summary, time.monotonic() - started, as_json=as_json)
 
@@ -69,17 +69,27 @@ class Known:
 
     urns: dict[str, str]
     pending: bool
+    protected: frozenset[str] = frozenset()
+    """Names of those that Pulumi itself refuses to remove."""
 
 
 def _known(pulumi: Pulumi) -> Known:
     deployment = pulumi.state().get("deployment") or {}
-    commands = [
-        r["urn"] for r in deployment.get("resources") or [] if "command:" in r.get("type", "")
-    ]
+    commands = {
+        r["urn"].rsplit("::", 1)[-1]: r
+        for r in deployment.get("resources") or []
+        if "command:" in r.get("type", "")
+    }
     return Known(
-        urns={urn.rsplit("::", 1)[-1]: urn for urn in commands},
+        urns={name: resource["urn"] for name, resource in commands.items()},
         pending=bool(deployment.get("pending_operations")),
+        protected=frozenset(name for name, r in commands.items() if r.get("protect")),
     )
+
+
+def _unprotect(pulumi: Pulumi, known: Known) -> None:
+    """What the stack file no longer protects was protected by an earlier deployment."""
+    pulumi.unprotect(known.urns[name] for name in sorted(known.protected))
 
 
 def _deploy(
@@ -109,8 +119,9 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
     kept = {f"{s.name}-disk" for s in spec.servers} | {
         f"{b.name}-bucket" for b in spec.object_stores
     }
+    kept |= {f"{b.name}-data-key" for b in spec.object_stores}
     kept |= {f"{s.name}-{v.name}-volume-key" for s in spec.servers for v in s.encrypted_volumes}
-    lost = sorted(n for n in known.urns if n.endswith(_HOLDING_DATA) and n not in kept)
+    lost = sorted(n for n in known.urns if n.endswith(HOLDING_DATA) and n not in kept)
     if lost and spec.policy.protect_data:
         raise SpecError(
             f"policy.protect_data keeps {', '.join(lost)}: set it to false in "
@@ -121,6 +132,7 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
             name.replace("-disk", "'s disk")
             .replace("-bucket", ", the bucket")
             .replace("-volume-key", ", the key of an encrypted volume")
+            .replace("-data-key", ", the key of its sealed data")
             for name in lost
         )
         confirm(
@@ -175,9 +187,12 @@ def preview(project: Project, *, as_json: bool) -> None:
     """Say what `up` would change."""
     checked_spec(project)
     planned: list[dict[str, str]] = []
+    advice: list[str] = []
 
     def watch(event: events.Event) -> None:
         progress.on_event(event)
+        if isinstance(event, events.Said) and event.name.startswith(events.POLICY):
+            advice.append(f"{event.name}: {event.text}")
         if isinstance(event, events.Finished) and event.name and event.operation != "same":
             planned.append({"resource": event.name, "operation": event.operation})
 
@@ -201,6 +216,7 @@ def preview(project: Project, *, as_json: bool) -> None:
                 "exists": exists,
                 "changes": summary.changes,
                 "planned": planned,
+                "policy": advice,
             }
         )
     else:
@@ -211,7 +227,7 @@ def preview(project: Project, *, as_json: bool) -> None:
 
 
 def _holds_data(planned: dict[str, str]) -> bool:
-    return planned["operation"] == "delete" and planned["resource"].endswith(_HOLDING_DATA)
+    return planned["operation"] == "delete" and planned["resource"].endswith(HOLDING_DATA)
 
 
 def down(
@@ -231,8 +247,10 @@ def down(
     servers = ", ".join(r["server"]["name"] for r in pulumi.records("-inventory")) or "no servers"
     confirm(f"Stack {project.stack} ({servers}) and all its data will be removed.", yes)
     with Progress(quiet=as_json) as progress:
-        if _known(pulumi).pending:
+        known = _known(pulumi)
+        if known.pending:
             pulumi.forget_pending(lambda event: None)
+        _unprotect(pulumi, known)
         if provider == "local":
             from gpuferry.nodes.local import survey
 

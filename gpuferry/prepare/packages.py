@@ -29,6 +29,8 @@ _MEASURES = {
     "nmap": ("nmap", "looks at all ports of a server"),
     "lynis": ("lynis", "audits a server"),
 }
+# What commands bring when they are first used.
+_ON_DEMAND = {"restic": ("restic", "encrypts data sets before they leave")}
 # What only tests need.
 _TESTS = {
     "chromium": ("chromium", "draws the audit's report"),
@@ -43,7 +45,7 @@ _LOCK_WAIT_SECONDS = 300
 
 def missing(programs: Iterable[str] = PROGRAMS) -> list[str]:
     """Packages whose programs are not there."""
-    known = {**PROGRAMS, **_MEASURES, **_TESTS}
+    known = {**PROGRAMS, **_MEASURES, **_ON_DEMAND, **_TESTS}
     return sorted({known[program][0] for program in programs if not shutil.which(program)})
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from gpuferry.spec.fields import (
-    BucketName,
     Cidr,
     CudaVersion,
     DriverBranch,
@@ -24,6 +23,7 @@ from gpuferry.spec.fields import (
 )
 from gpuferry.spec.policy import PolicySpec, evaluate
 from gpuferry.spec.protection import EncryptedVolume, SecretSpec
+from gpuferry.spec.storage import ObjectStoreSpec, fits_provider
 from gpuferry.spec.strict import Strict as _Strict
 
 ProviderName = Literal["local", "ssh"]
@@ -192,22 +192,6 @@ class ServerSpec(_Strict):
         return self
 
 
-class ObjectStoreSpec(_Strict):
-    """One bucket."""
-
-    name: BucketName = Field(description="of the bucket; S3's rules")
-    versioning: bool = Field(default=True, description="keep old versions of objects")
-    retention_days: int = Field(
-        default=0, ge=0, le=36500, description="objects cannot be deleted for so long; 0: off"
-    )
-
-    @model_validator(mode="after")
-    def _retention_needs_versions(self) -> Self:
-        if self.retention_days and not self.versioning:
-            raise ValueError("retention_days needs versioning: true (S3 object lock requires it)")
-        return self
-
-
 class FirewallSpec(_Strict):
     """Who may reach SSH. All other ports are closed unless a server declares them."""
 
@@ -315,17 +299,12 @@ class Spec(_Strict):
             _ssh_is_not_an_open_port(index, server)
         for name, secret in self.secrets.items():
             _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
-        if self.provider == "ssh":
-            if self.object_stores:
-                raise ValueError(
-                    "object_stores: the provider ssh has no object store; remove the entry, or "
-                    "use a provider that has one (local)"
-                )
-            if not self.firewall.ssh_from:
-                raise ValueError(
-                    "firewall.ssh_from: name the networks that may reach SSH (your own address "
-                    "among them), such as [203.0.113.7/32]"
-                )
+        fits_provider(self.provider, self.object_stores)
+        if self.provider == "ssh" and not self.firewall.ssh_from:
+            raise ValueError(
+                "firewall.ssh_from: name the networks that may reach SSH (your own address "
+                "among them), such as [203.0.113.7/32]"
+            )
         return self
 
     @model_validator(mode="after")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pulumi
 
-from gpuferry.spec.model import ObjectStoreSpec
+from gpuferry.spec.storage import ObjectStoreSpec
 from infra.components.firewall import Firewall
 from infra.providers.base import Provider
-from infra.step import secret
+from infra.step import Step, secret
 
 
 class ObjectStore(pulumi.ComponentResource):
@@ -21,6 +21,9 @@ class ObjectStore(pulumi.ComponentResource):
     """Endpoint, bucket, region, CA and the key pair; secret as a whole."""
     endpoint: pulumi.Output[str]
     """Where the S3 API answers; no secret."""
+
+    data_key: pulumi.Output[str]
+    """What sealed data in the bucket is encrypted with; secret."""
 
     def __init__(
         self,
@@ -35,4 +38,7 @@ class ObjectStore(pulumi.ComponentResource):
         self.name = name
         self.access = secret(provider.bucket(spec, firewall.network, child))
         self.endpoint = pulumi.Output.unsecret(self.access["endpoint"])
+        self.data_key = Step(f"{name}-data-key", "data-key", {}, keeps=True, opts=child).secret[
+            "key"
+        ]
         self.register_outputs({"endpoint": self.endpoint, "bucket": spec.name})

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import pulumi
 
 from gpuferry.spec import Spec
-from gpuferry.spec.model import FirewallSpec, ObjectStoreSpec, ServerSpec
+from gpuferry.spec.model import FirewallSpec, ServerSpec
+from gpuferry.spec.storage import ObjectStoreSpec
 
 Outputs = pulumi.Output[dict[str, Any]]
 

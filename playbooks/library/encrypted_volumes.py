@@ -60,9 +60,14 @@ def apply(plan, check_only):
     done = [f"{w['path']}: {p['action']} ({p['how']})" for w, p in plan if p["action"] != "keep"]
     keys = [w for w, _ in plan if not w["scratch"] and not volumes.has_key(w)]
     done += [f"{wish['path']}: its key for the next boot" for wish in keys]
+    open_now = [w for w, p in plan if p["action"] == "keep"]
+    larger = [wish for wish in open_now if volumes.can_grow(wish)]
+    done += [f"{wish['path']}: grown to the size of its disk" for wish in larger]
     if not check_only:
         for wish in keys:
             volumes.keep_key(wish)
+        for wish in larger:
+            volumes.grow(wish)
         for wish, planned in plan:
             if planned["action"] == "create":
                 volumes.create(wish)

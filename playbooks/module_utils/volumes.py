@@ -18,6 +18,8 @@ from ansible.module_utils import secret_store, volume_plan
 RECORD = "/etc/gpuferry/volumes.json"
 KEYS = "/var/lib/gpuferry/volume-keys"
 SECONDS = 300
+# Disks grow by GiB; ext4 leaves up to a block group (128 MiB) at the end of a disk unused.
+LEAST_GROWTH = 256 << 20
 
 
 class Trouble(Exception):
@@ -215,6 +217,7 @@ def open_volume(volume):
         # A header that an interrupted run left without a file system gets one.
         run("mkfs.ext4", "-q", "-m", "0", mapper)
     run("mount", "-o", "nodev,nosuid", mapper, volume["path"])
+    grow(volume)
 
 
 def open_kept(volume):
@@ -242,6 +245,37 @@ def open_scratch(volume):
     return True
 
 
+def room(volume):
+    """Bytes that a volume could grow by: its mapping to its disk, its file system to that."""
+    name = volume_plan.label(volume)
+    said = run("cryptsetup", "status", name)
+    fields = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
+    disk = os.path.basename(os.path.realpath(fields["device"].strip()))
+    sectors = {key: int(fields[key].split()[0]) for key in ("offset", "size")}
+    whole = int(text(f"/sys/class/block/{disk}/size"))
+    header = run("dumpe2fs", "-h", f"/dev/mapper/{name}")
+    counts = dict(line.split(":", 1) for line in header.splitlines() if ":" in line)
+    used = int(counts["Block count"]) * int(counts["Block size"])
+    return (whole - sectors["offset"] - sectors["size"]) * 512, sectors["size"] * 512 - used
+
+
+def can_grow(volume):
+    """Whether an open volume is smaller than its disk; scratch is made anew instead."""
+    kept = volume["device"] and not volume["scratch"]
+    return bool(kept and max(room(volume)) >= LEAST_GROWTH)
+
+
+def grow(volume):
+    """Let a kept volume use all of a disk that has grown, while it is mounted; whether it did."""
+    if not can_grow(volume):
+        return False
+    name = volume_plan.label(volume)
+    if room(volume)[0] >= LEAST_GROWTH:
+        run("cryptsetup", "resize", "--key-file", "-", name, stdin=key_of(volume))
+    run("resize2fs", f"/dev/mapper/{name}")
+    return True
+
+
 def close_volume(volume):
     """Unmount and forget the key, as at a shutdown."""
     if volume["path"] in mounted():
@@ -264,7 +298,10 @@ def state(volume):
     fields = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
     if source != f"/dev/mapper/{volume_plan.label(volume)}":
         return f"mounted, but from {source}"
-    return f"{fields.get('type', '?').strip().lower()}, {fields.get('cipher', '?').strip()}"
+    kind = f"{fields.get('type', '?').strip().lower()}, {fields.get('cipher', '?').strip()}"
+    if can_grow(volume):
+        return f"{kind}, but its disk is {sum(room(volume)) >> 20} MiB larger"
+    return kind
 
 
 def in_clear():

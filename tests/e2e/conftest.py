@@ -21,7 +21,7 @@ from gpuferry.paths import REPOSITORY
 from tests.support.node import own_turn, sweep_dead_runs
 
 _SECONDS = 600
-GROUPS = ("plan", "sim", "image", "secret")
+GROUPS = ("plan", "sim", "image", "secret", "data")
 SERVER = {"name": "gpu-1", "cpus": 1, "memory_gib": 1, "data_disk_gib": 1}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -55,6 +56,21 @@ def test_an_unknown_server_is_named_with_the_known_ones(stack: Stack) -> None:
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:
     assert set(stack.json("up")["changes"]) == {"same"}
+
+
+def test_a_teams_caps_stop_preview_and_up(stack: Stack, tmp_path: Path) -> None:
+    caps = tmp_path / "team.json"
+    caps.write_text('{"labels-required": {"labels": ["owner"]}}')
+    for command in ("preview", "up"):
+        said = stack.ferry(command, "--policy-config", str(caps), code=1).stderr
+        assert "policy labels-required" in said
+        assert "gpu-1 lacks the labels owner" in said
+    caps.write_text('{"price-cap": {"max_price_per_hour": 5}, "gpu-cap": {"max_gpus": 0}}')
+    done = stack.ferry("up", "--policy-config", str(caps), "--json")
+    assert "price-cap could not be evaluated" in done.stderr
+    assert set(json.loads(done.stdout)["changes"]) == {"same"}
+    (advice,) = stack.json("preview", "--policy-config", str(caps))["policy"]
+    assert "price-cap could not be evaluated" in advice
 
 
 def test_converging_again_plays_nothing(stack: Stack) -> None:
@@ -249,6 +265,33 @@ def test_no_private_key_or_secret_is_readable_in_state_config_or_logs(stack: Sta
         assert b"PRIVATE KEY" not in text, path
     passphrase = root / "config" / "gpuferry" / "passphrase"
     assert passphrase.stat().st_mode & 0o777 == 0o600
+
+
+def test_protected_data_is_kept_from_a_plain_pulumi_too(stack: Stack) -> None:
+    store = {"object_stores": [{"name": "datasets"}]}
+    stack.declare(servers=[SERVER], policy={"protect_data": True}, **store)
+    assert set(stack.json("up")["changes"]) == {"same"}
+    script = (
+        f'eval "$({stack.command("env")[0]} env --stack {stack.name})" && '
+        "pulumi destroy --yes --skip-preview"
+    )
+    done = subprocess.run(
+        ["sh", "-c", script],
+        env=stack.environment,
+        cwd=stack.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "protected" in done.stdout + done.stderr
+    folder = Path(stack.environment["XDG_DATA_HOME"]) / "gpuferry/local" / stack.name
+    assert (folder / "disks/gpu-1.ext4").exists()  # the machine itself may go, it holds no data
+    assert (folder / "objects/objects/datasets").is_dir()
+    assert "policy.protect_data keeps" in stack.ferry("down", "--yes", code=1).stderr
+    # The word is taken back in the stack file, together with what it protected.
+    stack.declare(servers=[SERVER])
+    assert stack.json("up", "--yes")["changes"]["delete"] >= 1
 
 
 def test_down_leaves_nothing_behind(stack: Stack) -> None:

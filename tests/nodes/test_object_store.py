@@ -15,6 +15,7 @@ from gpuferry import keys
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.local import bucket, network, object_store, survey
 from gpuferry.nodes.local.docker import docker
+from gpuferry.paths import local_dir
 
 
 class Store:
@@ -125,3 +126,22 @@ def test_objects_under_retention_go_only_with_a_word(
 def test_no_secret_shows_in_the_containers_description(store: Store) -> None:
     shown = docker("inspect", object_store.container_name(store.stack))
     assert store.admin["secret_key"] not in shown
+
+
+def test_it_keeps_objects_in_clear_even_where_it_takes_a_request_for_encryption(
+    store: Store,
+) -> None:
+    """Why the spec refuses `server_side_encryption` here, and the check asks for the answer."""
+    client = store.client(store.declare("clear"))
+    with pytest.raises(ClientError, match="NotImplemented"):
+        client.get_bucket_encryption(Bucket="clear")
+    key = os.urandom(32)
+    wishes: list[dict[str, Any]] = [
+        {"ServerSideEncryption": "AES256"},
+        {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": key},
+    ]
+    for number, wish in enumerate(wishes):
+        client.put_object(Bucket="clear", Key=str(number), Body=b"canary-77d1", **wish)
+        assert "ServerSideEncryption" not in client.head_object(Bucket="clear", Key=str(number))
+        raw = local_dir(store.stack) / "objects/objects/clear" / str(number)
+        assert raw.read_bytes() == b"canary-77d1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,18 @@ def test_they_are_delivered_once_as_files_in_memory(node: Node) -> None:
     assert "tmpfs" in shown
     assert node.run("cat /run/gpuferry/secrets/hf-token") == TOKEN["value"]
     assert verdict(node, TOKEN, KEY).status == "pass"
+
+
+def test_a_value_that_looks_like_a_template_is_delivered_as_it_is(
+    node: Node, tmp_path: Path
+) -> None:
+    """Taken for one, it would run a program on this machine."""
+    mark = tmp_path / "was-run"
+    odd = f"{{{{ lookup('pipe', 'touch {mark}') }}}} {{% if %}} {{# $(id) ${{HOME}} %s \\"
+    deliver(node, TOKEN, {**KEY, "value": odd})
+    assert node.run("cat /run/gpuferry/secrets/wandb") == odd
+    assert not mark.exists()
+    deliver(node, TOKEN, KEY)
 
 
 def test_only_the_owner_can_read_its_own(node: Node) -> None:

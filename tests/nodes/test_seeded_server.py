@@ -44,6 +44,7 @@ FOREIGN = "nft -s list table inet vendor; iptables -S INPUT"
 OTHERS = "nft -s list ruleset 2>/dev/null | sed '/^table inet gpuferry/,/^}/d'"
 # No encrypted volume and no object store is declared here, and the page says so.
 NOT_DECLARED = {
+    "security.bucket_encryption",
     "security.encryption_at_rest",
     "security.encryption_in_transit",
 }

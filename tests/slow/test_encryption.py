@@ -83,6 +83,45 @@ def test_the_stacks_key_opens_the_disk_and_another_does_not(node):
     assert "opens" not in node.run(f"printf {other} | {test} 2>&1 && echo opens || true")
 
 
+def _size_mib(node):
+    return int(node.run("df --output=size -BM /vault | tail -1").strip().rstrip("M"))
+
+
+def test_it_grows_with_its_disk_at_a_boot_and_keeps_its_data(node):
+    """As the provider does it: the machine is stopped, its disk grown, and started again."""
+    machine.stop(node.stack, "vm")
+    with open(disk.extra_folder(node.stack, "vm") / "1.raw", "r+b") as file:
+        file.truncate(2 << 30)
+    machine.start(node.stack, "vm")
+    wait_for_ssh(node.server, 240)
+    node.run("systemctl is-system-running --wait || true")
+    assert _size_mib(node) > 1900
+    assert node.run("cat /vault/note") == f"{CANARY}\n"
+    assert verdict(node, VAULT, SCRATCH).status == "pass"
+
+
+def test_a_volume_below_its_disk_is_found_and_grown_while_it_is_in_use(node):
+    """As after a cloud's disk was grown under a running server."""
+    mapping = "/dev/mapper/gpuferry-vault"
+    node.run(
+        f"umount /vault; e2fsck -fp {mapping} || true; resize2fs {mapping} 900M 2>&1\n"
+        f"printf {KEY} | cryptsetup resize --key-file - --size $((1000 * 2048)) gpuferry-vault\n"
+        f'mount {mapping} /vault; test "$(blockdev --getsize64 {mapping})" = 1048576000'
+    )
+    found = verdict(node, VAULT, SCRATCH)
+    assert found.status == "fail"
+    assert "but its disk is " in found.measured
+    node.run("sleep 3600 < /vault/note > /dev/null 2>&1 &")
+    volumes = {"encryption_volumes": [VAULT, SCRATCH], "encryption_docker_needs": ["vault"]}
+    assert node.play("encryption", check_only=True, **volumes).changed("vm") > 0
+    assert _size_mib(node) < 1000
+    assert node.play("encryption", **volumes).changed("vm") > 0
+    assert _size_mib(node) > 1900
+    assert node.play("encryption", **volumes).changed("vm") == 0
+    assert node.run("cat /vault/note; pkill -x sleep") == f"{CANARY}\n"
+    assert verdict(node, VAULT, SCRATCH).status == "pass"
+
+
 def test_after_a_stop_that_blanks_disks_scratch_is_rebuilt_and_docker_stays_down(node):
     """As clouds do with local disks. The kept disk is gone, too: the server still boots."""
     machine.stop(node.stack, "vm")

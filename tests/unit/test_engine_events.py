@@ -41,6 +41,20 @@ def metadata(operation: str, urn: str = URN) -> dict[str, Any]:
             events.Summary({"same": 2}, 3),
         ),
         ({"cancelEvent": {}}, None),
+        (
+            {
+                "policyEvent": {
+                    "policyName": "gpu-cap",
+                    "message": "Not more\nmax_gpus: 1",
+                    "enforcementLevel": "mandatory",
+                }
+            },
+            events.Said("policy gpu-cap", "error", "Not more: max_gpus: 1"),
+        ),
+        (
+            {"policyEvent": {"policyName": "x", "message": "y", "enforcementLevel": "advisory"}},
+            events.Said("policy x", "warning", "y"),
+        ),
     ],
 )
 def test_one_event(raw: dict[str, Any], event: events.Event | None) -> None:

@@ -140,6 +140,7 @@ def test_down_refuses_where_data_is_protected_whatever_is_said(protected: Projec
         ("old-disk", "old's disk"),
         ("data-bucket", "data, the bucket"),
         ("gpu-1-vault-volume-key", "gpu-1-vault, the key of an encrypted volume"),
+        ("data-data-key", "data, the key of its sealed data"),
     ],
 )
 def test_up_refuses_to_lose_what_is_protected(

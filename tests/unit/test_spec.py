@@ -125,6 +125,13 @@ REFUSED = [
     ),
     ({"servers": [SERVER], "object_stores": [{"name": "a..b"}]}, "is not a bucket name"),
     (
+        {
+            "servers": [SERVER],
+            "object_stores": [{"name": "abc", "server_side_encryption": True}],
+        },
+        r"object_stores[0].server_side_encryption: the local S3 server keeps objects in clear",
+    ),
+    (
         {"servers": [SERVER], "object_stores": [{"name": "abc"}, {"name": "abc"}]},
         "'abc' is used 2 times",
     ),

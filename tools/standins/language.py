@@ -14,7 +14,8 @@ from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
 from tools.standins import program
 from tools.standins.cancel import Cancellation, Cancelled, stop_group
-from tools.standins.options import UnsupportedOption, program_python
+from tools.standins.options import UnsupportedOption, pack_python, program_python
+from tools.standins.pack import run_pack
 from tools.standins.protocol import language_pb2, language_pb2_grpc, plugin_pb2
 from tools.standins.serve import engine_address, refuse, serve
 from tools.standins.wire import from_struct
@@ -97,6 +98,25 @@ class PythonHost(language_pb2_grpc.LanguageRuntimeServicer):
         except (ProgramFailed, Cancelled) as error:
             return language_pb2.RunResponse(error=str(error))
         return language_pb2.RunResponse(bail=exit_code == program.EXIT_EXPLAINED)
+
+    def RunPlugin(self, request: Any, context: Any) -> Iterator[language_pb2.RunPluginResponse]:
+        """Run a policy pack until the engine hangs up; other plugins written in Python are refused.
+
+        The official host takes packs the same way since the engine asks language hosts for them;
+        before, there was a plugin `pulumi-analyzer-policy-python`.
+        """
+        if request.attach_debugger:
+            refuse(context, "a debugger cannot be attached by this language host")
+        if request.kind != "analyzer":
+            refuse(
+                context,
+                f"this language host runs policy packs, and no plugin of kind {request.kind}",
+            )
+        try:
+            python = pack_python(from_struct(request.info.options), request.info.root_directory)
+        except UnsupportedOption as error:
+            refuse(context, str(error))
+        yield from run_pack(python, self._engine, request, context, self._cancellation)
 
     def Cancel(self, request: Any, context: Any) -> Any:
         """Interrupt the program."""

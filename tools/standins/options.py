@@ -31,3 +31,14 @@ def program_python(options: dict[str, Any], root_directory: str) -> str:
     if not python.exists():
         raise UnsupportedOption(f"runtime option virtualenv: there is no {python}")
     return str(python)
+
+
+def pack_python(options: dict[str, Any], root_directory: str) -> str:
+    """Return the interpreter for a policy pack: as for a program, or that of its folder `venv`.
+
+    The official host takes a pack's own environment only, by default `venv`. Here the environment
+    on PATH serves a pack that has none. Raises UnsupportedOption.
+    """
+    if "virtualenv" not in options and Path(root_directory, "venv", "bin", "python").exists():
+        options = {**options, "virtualenv": "venv"}
+    return program_python(options, root_directory)

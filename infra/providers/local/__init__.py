@@ -11,7 +11,8 @@ from gpuferry.errors import SpecError
 from gpuferry.nodes.local import capacity
 from gpuferry.paths import local_dir
 from gpuferry.spec import Spec
-from gpuferry.spec.model import FirewallSpec, ObjectStoreSpec, ServerSpec
+from gpuferry.spec.model import FirewallSpec, ServerSpec
+from gpuferry.spec.storage import ObjectStoreSpec
 from infra.providers.base import Outputs
 from infra.step import Step
 
@@ -112,7 +113,7 @@ class LocalProvider:
             f"{store.name}-bucket",
             "bucket",
             {
-                **store.model_dump(),
+                **store.model_dump(exclude={"server_side_encryption"}),
                 "endpoint": server["endpoint"],
                 "ca_pem": ca_pem,
                 "admin_access_key": admin["access_key"],

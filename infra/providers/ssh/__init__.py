@@ -5,7 +5,8 @@ from __future__ import annotations
 import pulumi
 
 from gpuferry.spec import Spec
-from gpuferry.spec.model import FirewallSpec, ObjectStoreSpec, ServerSpec
+from gpuferry.spec.model import FirewallSpec, ServerSpec
+from gpuferry.spec.storage import ObjectStoreSpec
 from infra.providers.base import Outputs
 from infra.step import Step
 

@@ -1,0 +1,1 @@
+"""The policy pack: rules of a team over what Pulumi is about to make."""
