@@ -24,7 +24,7 @@ from agent.observer import Observer
 from agent.processes import Processes
 from agent.progress import ProgressFiles
 from agent.samples import Driver
-from agent.server import Server
+from agent.server import Server, ensure_token
 from agent.xid_book import XidBook
 from agent.xid_lines import Line, Parser
 
@@ -74,6 +74,8 @@ class Agent:
         Raises:
             OSError: the address cannot be listened on.
         """
+        if self.config.token_file:
+            ensure_token(Path(self.config.token_file))
         pages: dict[str, Callable[[], bytes]] = {
             "/metrics": self._exposition.text,
             "/state": self.state,

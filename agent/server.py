@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
+import secrets
 import socket
 import threading
 from collections.abc import Callable
@@ -13,6 +15,20 @@ from typing import Any
 
 _MOST_AT_ONCE = 16
 _PATIENCE_SECONDS = 5
+
+
+def ensure_token(path: Path) -> None:
+    """Make a token where there is none; it never leaves the server by itself.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w", encoding="ascii") as handle:
+        handle.write(secrets.token_urlsafe(32) + "\n")
 
 
 class Server(ThreadingHTTPServer):

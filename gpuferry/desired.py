@@ -31,6 +31,8 @@ GPU_ROLES = [
     "docker",
     "freeze",
     "updates",
+    # Only where there are GPUs: everything that it tells is about them.
+    "agent",
     "secrets",
 ]
 # `encryption` only where a volume is declared.
@@ -210,7 +212,11 @@ def _gpu_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     # Keys of JSON objects are text.
     layout = {str(index): parts for index, parts in (server.gpu.mig_layout or {}).items()}
     wish = driver_wish(spec, server)
-    return {"nvidia_driver_wish": {**wish, "mig": layout or None}, "mig_layout": layout}
+    return {
+        "nvidia_driver_wish": {**wish, "mig": layout or None},
+        "mig_layout": layout,
+        "agent_expected_gpus": server.gpu.count,
+    }
 
 
 def _docker_options(spec: Spec, server: ServerSpec) -> dict[str, Any]:

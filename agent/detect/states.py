@@ -151,10 +151,10 @@ def _process_hung(window: Window, limits: Thresholds) -> State | None:
         return None
     work = points[-1].work
     assert work is not None
-    waiting = mean(p.work.waiting for p in points if p.work) or 0
+    stuck = mean(float(bool(p.work and p.work.waits)) for p in points) or 0
     where = (
-        f"waits in the kernel ({', '.join(work.waits) or 'place not visible'})"
-        if waiting >= 0.5
+        f"waits in the kernel ({', '.join(work.waits)})"
+        if stuck >= 0.5
         else "sleeps in user space, as a deadlock does"
     )
     return State(

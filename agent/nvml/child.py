@@ -21,7 +21,9 @@ from agent.nvml.getters import DEVICE_ERRORS, GETTERS, believed, reason
 
 MARK_BYTES = 128
 _EVENTS_PER_CYCLE = 64
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+# It holds the GPUs' device files; what looks for GPU work knows it by this name.
+NAME = b"gpuferry-agent"
 
 
 class Child:
@@ -53,6 +55,10 @@ class Child:
             count = pynvml.nvmlDeviceGetCount()
         except (pynvml.NVMLError, OSError) as error:
             self.tell("failed", code=getattr(error, "value", 0), text=_text(error))
+            return False
+        if count == 0:
+            # They may come later, and a process sees those only that were there at its start.
+            self.tell("failed", code=0, text="the driver shows no GPU")
             return False
         gpus = [self._identify(index) for index in range(count)]
         driver = self._optional(lambda: pynvml.nvmlSystemGetDriverVersion())
@@ -135,9 +141,11 @@ class Child:
             self._about_to(getter.function, self._indices[uuid])
             try:
                 answer = getter.read(handle)
-            except pynvml.NVMLError as error:
-                if error.value in DEVICE_ERRORS:
-                    return {"error": error.value, "text": _text(error)}
+            except Exception as error:
+                # pynvml raises more than NVMLError; no getter is worth the others.
+                code = getattr(error, "value", None)
+                if code in DEVICE_ERRORS:
+                    return {"error": code, "text": _text(error)}
                 unavailable.update(dict.fromkeys(getter.names, reason(error)))
                 continue
             for name, value in zip(getter.names, answer, strict=True):
@@ -160,7 +168,9 @@ def main() -> int:
     # A Python handler would wait for a call that never returns; the default ends it at once.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    process = ctypes.CDLL(None)
+    process.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    process.prctl(_PR_SET_NAME, NAME)
     mark = mmap.mmap(int(sys.argv[1]), MARK_BYTES)
     period = float(sys.argv[2])
     child = Child(mark, sys.stdout)

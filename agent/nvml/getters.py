@@ -48,7 +48,11 @@ def _memory(handle: Any) -> tuple[int, int]:
 
 
 def _processes(handle: Any) -> tuple[list[int]]:
-    compute = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    # Named with its version: the plain name raises what is no NVMLError on an older library.
+    try:
+        compute = pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+    except pynvml.NVMLError_FunctionNotFound:
+        compute = pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
     # Early 535 drivers have wider entries than the caller expects: pids 0 and 4294967295.
     return (sorted({int(p.pid) for p in compute if 0 < p.pid <= _PID_MOST}),)
 
@@ -148,6 +152,8 @@ def believed(values: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
     return {name: value for name, value in values.items() if name not in doubted}, doubted
 
 
-def reason(error: pynvml.NVMLError) -> str:
+def reason(error: Exception) -> str:
     """Why a getter gave nothing, in a few fixed words."""
-    return _REASONS.get(error.value, f"error_{error.value}")
+    if isinstance(error, pynvml.NVMLError):
+        return _REASONS.get(error.value, f"error_{error.value}")
+    return type(error).__name__

@@ -27,6 +27,8 @@ QUICK = {
     "thresholds": {
         "window_seconds": 10, "leaked_seconds": 10, "hung_seconds": 15, "warm_up_seconds": 10,
         "throttle_hardware_seconds": 10, "hot_seconds": 10,
+        # Others use this machine's disks and network, too.
+        "moving_bytes_per_second": 1e12,
     }
 }  # fmt: skip
 ZERO, ONE = gpu_uuid("test", 0), gpu_uuid("test", 1)
@@ -132,6 +134,8 @@ def test_it_works_without_any_of_the_optional_getters(gpus: Simulated, tmp_path:
         if function == "nvmlDeviceGetMemoryInfo_v2":
             # Otherwise the first version answers.
             gpus.fault("absent", function="nvmlDeviceGetMemoryInfo")
+        if function == "nvmlDeviceGetComputeRunningProcesses_v3":
+            gpus.fault("absent", function="nvmlDeviceGetComputeRunningProcesses_v2")
         done = gpus.run([sys.executable, "-c", child])
         gpus.clear()
         assert done.returncode == 0, f"{function}: {done.stderr}"
@@ -353,7 +357,7 @@ def test_a_busy_process_is_seen_and_the_seconds_add_up_over_a_restart(
     passed = time.monotonic() - began
     assert sum(after.values()) - sum(before.values()) == pytest.approx(passed, abs=2)
     assert after["unknown"] - before["unknown"] >= 4, "nobody looked"
-    assert before["busy"] > 5
+    assert before["busy"] > 3
     joules = agent.value("gpu_energy_joules_total", uuid=ZERO)
     assert joules is not None
     assert joules > 50 * passed
@@ -409,8 +413,7 @@ def test_a_process_that_holds_a_gpu_and_does_nothing_is_hung(
     gpus.clients.append(process)
     assert process.stdout is not None
     process.stdout.readline()
-    limits = {**QUICK["thresholds"], "moving_bytes_per_second": 1e12}
-    agent = start(thresholds=limits)
+    agent = start()
     agent.wait_for(0, "process_hung", 60)
     told = json.loads(agent.get("/state"))["gpus"][0]["states"][0]
     assert str(process.pid) in told["evidence"]
@@ -435,8 +438,7 @@ def test_a_process_in_a_kernel_wait_is_told_as_such(
     gpus.make("L4")
     listed = [Process(pid=process.pid, memory_mib=900)]
     gpus.put(gpus.scenario.with_gpu(0, Gpu(processes=listed)))
-    limits = {**QUICK["thresholds"], "moving_bytes_per_second": 1e12}
-    agent = start(thresholds=limits)
+    agent = start()
     agent.wait_for(0, "process_hung", 60)
     told = json.loads(agent.get("/state"))["gpus"][0]["states"][0]
     assert re.search(rf"kernel \(pid {process.pid}", told["evidence"]), told
@@ -571,7 +573,7 @@ def test_a_driver_that_is_left_alone_is_not_called(
     gpus.make("L4")
     agent = start(nvml=False)
     assert agent.children() == []
-    assert agent.value("node_agent_driver", status="off") == 1
+    wait_until("off", lambda: agent.value("node_agent_driver", status="off"))
     assert agent.metrics("gpu_utilization_ratio") == []
 
 
