@@ -15,11 +15,15 @@ _COVERED = 0.9
 
 
 def last(window: Window, seconds: float) -> tuple[Point, ...]:
-    """Points that ended within the last seconds, up to the first hole."""
+    """The newest points that together are so long, up to the first hole.
+
+    Counted from the newest one, not from now: between two points the answer stays the same.
+    """
     found: list[Point] = []
     edge = window.now
     for point in reversed(window.points):
-        if edge - point.at > GAP * point.seconds or point.at <= window.now - seconds:
+        newest = found[0].at if found else point.at
+        if edge - point.at > GAP * point.seconds or point.at <= newest - seconds:
             break
         found.append(point)
         edge = point.at

@@ -93,14 +93,14 @@ def _nobody(window: Window, limits: Thresholds) -> State:
             f"process{': ' if who else ''}{', '.join(who)}",
             "end the parent of zombies, or reset the GPU when nothing runs: nvidia-smi --gpu-reset",
         )
+    most = [p.utilization_most for p in points]
+    busiest = max(known(most), default=None)
+    if busiest is not None and busiest >= limits.idle_utilization:
+        return State("working", f"utilisation up to {fraction(busiest)} within the last minute")
     if held > limits.leaked_memory_bytes or work.absent or work.zombies:
         return State("unknown", f"{held / 2**20:.0f} MiB in use by no living process yet", "wait")
-    most = [p.utilization_most for p in points]
     if None in most or not covers(window, limits.window_seconds):
         return State("unknown", "utilisation is not known for the whole window", "wait a minute")
-    busiest = max(known(most))
-    if busiest >= limits.idle_utilization:
-        return State("working", f"utilisation up to {fraction(busiest)} within the last minute")
     return State("idle", f"no process, utilisation at most {fraction(busiest)}", "", "info")
 
 

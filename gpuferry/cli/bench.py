@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="converge, first-converge, up, scale, audit; all by default."),
+        typer.Argument(help="converge, first-converge, up, scale, audit, agent; all by default."),
     ] = None,
     runs: Annotated[int, typer.Option(help="Counted runs of each side.")] = 5,
     json: Json = False,

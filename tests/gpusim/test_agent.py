@@ -533,6 +533,21 @@ def test_a_wrong_configuration_ends_with_one_sentence(gpus: Simulated, tmp_path:
     assert "0.0.0.0" in done.stderr
 
 
+def test_it_can_be_asked_from_a_shell(gpus: Simulated) -> None:
+    gpus.make("L4")
+    agent = RunningAgent(gpus, token_file=str(gpus.folder / "token"))
+    assert (gpus.folder / "token").stat().st_mode & 0o777 == 0o600
+    asking = [sys.executable, "-m", "agent", "ask"]
+    config = str(gpus.folder / "agent.json")
+    assert "node_agent_info" in gpus.run([*asking, "/metrics", config]).stdout
+    assert json.loads(gpus.run([*asking, "/state", config]).stdout)["driver"]
+    assert gpus.run([*asking, "/none", config]).returncode == 1
+    agent.stop()
+    done = gpus.run([*asking, "/state", config])
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "systemctl status gpuferry-agent" in done.stderr
+
+
 def test_neither_command_lines_nor_environments_are_told(
     gpus: Simulated, start: Callable[..., RunningAgent]
 ) -> None:

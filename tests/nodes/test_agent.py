@@ -1,4 +1,4 @@
-"""The node agent on real servers with two simulated L4: faults are injected, its answers watched."""
+"""The node agent on real servers with two simulated L4: faults come, its answers are watched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from gpuferry.checking import run_checks
 from gpuferry.errors import StepFailed
 from gpuferry.operate import simulation
-from gpuferry.simulation.faults import Request, clear, inject
+from gpuferry.simulation.faults import Change, Request, clear, inject
 from gpuferry.verdict import Verdict
 from tests.support.agent import samples
 from tests.support.node import Node, NodeMaker
@@ -27,12 +27,20 @@ QUICK = {
         "window_seconds": 10, "leaked_seconds": 10, "throttle_hardware_seconds": 10,
     },
 }  # fmt: skip
+# Waits for an agent that is just starting.
 ASK = """python3 -I - <<'END'
-import urllib.request
-token = open("/var/lib/gpuferry-agent/token").read().strip()
-request = urllib.request.Request("http://127.0.0.1:9750{}",
-                                 headers={{"Authorization": f"Bearer {{token}}"}})
-print(urllib.request.urlopen(request, timeout=10).read().decode())
+import time, urllib.error, urllib.request
+for attempt in range(100):
+    try:
+        token = open("/var/lib/gpuferry-agent/token").read().strip()
+        request = urllib.request.Request("http://127.0.0.1:9750{}",
+                                         headers={{"Authorization": f"Bearer {{token}}"}})
+        print(urllib.request.urlopen(request, timeout=10).read().decode())
+        break
+    except (urllib.error.URLError, FileNotFoundError):
+        if attempt == 99:
+            raise
+        time.sleep(0.1)
 END"""
 
 
@@ -81,7 +89,7 @@ def faulty(node: Node) -> Iterator[Node]:
     """Afterwards all is healthy again."""
     yield node
     node.run("rm -f /run/gpusim/kmsg")
-    simulation.change(node.session, node.server, lambda s, m: clear(s, m))
+    simulation.change(node.session, node.server, lambda s, m: Change(clear(s, m)))
     wait_until("a healthy driver", lambda: value(node, "node_agent_driver", status="ok"), 60)
 
 
@@ -98,12 +106,8 @@ def test_an_address_for_everybody_is_refused_before_anything_is_done(node: Node)
 def test_it_changes_once(node: Node) -> None:
     assert node.play("agent", check_only=True, **QUICK).changed(node.server.name) > 0
     node.run("test ! -e /etc/gpuferry/agent.json")
-    started = time.monotonic()
     assert node.changed("agent", **QUICK) > 0
-    print(f"first: {time.monotonic() - started:.1f} s")
-    started = time.monotonic()
     assert node.changed("agent", **QUICK) == 0
-    print(f"second: {time.monotonic() - started:.1f} s")
     wait_until("readings", lambda: value(node, "gpu_power_watts"), 20)
     found = verdicts(node)
     assert {v.status for v in found.values()} == {"pass"}, found
@@ -114,9 +118,8 @@ def test_it_runs_as_its_own_user_in_a_sandbox(node: Node) -> None:
     users = node.run("ps -o user:32= -p $(systemctl show -P MainPID gpuferry-agent)")
     assert users.strip() == "gpuferry-agent"
     said = node.run("systemd-analyze security --no-pager gpuferry-agent.service | tail -1")
-    print(said)
     score = float(re.findall(r": (\d+\.\d+)", said)[0])
-    assert score <= 3.0
+    assert score <= 2.5, said
     assert node.run("stat -c '%a %U' /var/lib/gpuferry-agent /var/lib/gpuferry-agent/token") == (
         "700 gpuferry-agent\n600 gpuferry-agent\n"
     )
@@ -137,7 +140,9 @@ def test_a_busy_process_is_seen(node: Node) -> None:
         wait_for(node, 1, "idle")
         assert max(value(node, "gpu_utilization_ratio")) == pytest.approx(0.9, abs=0.1)
         assert value(node, "gpu_processes") == [1, 0]
-        wait_until("busy seconds", lambda: max(value(node, "gpu_use_seconds_total", use="busy")) > 1)
+        wait_until(
+            "busy seconds", lambda: max(value(node, "gpu_use_seconds_total", use="busy")) > 1
+        )
     finally:
         node.run("systemctl stop work")
 
@@ -160,8 +165,7 @@ def test_a_hung_driver_is_reported_in_time_and_scrapes_go_on(faulty: Node) -> No
     wait_until("readings", lambda: len(value(faulty, "gpu_power_watts")) == 2, 30)
     change(faulty, Request("hang", function="nvmlDeviceGetPowerUsage"))
     seconds = wait_for(faulty, 0, "driver_hung", 25)
-    print(f"reported after {seconds:.1f} s")
-    assert seconds <= 15
+    assert seconds <= 15, seconds
     assert value(faulty, "gpu_power_watts") == []
     assert "nvmlDeviceGetPowerUsage" in ask(faulty, "/state")
     assert verdicts(faulty)["agent.sees"].status == "fail"
@@ -183,8 +187,8 @@ def test_a_killed_agent_comes_back_and_tells_no_old_fault_again(faulty: Node) ->
     faulty.run("systemctl kill --signal=KILL gpuferry-agent")
     wait_until("a new agent", lambda: faulty.run(
         "systemctl show -P NRestarts gpuferry-agent").strip() != "0", 20)  # fmt: skip
-    wait_until("it answers", lambda: "active" == faulty.run(
-        "systemctl is-active gpuferry-agent || true").strip(), 20)  # fmt: skip
+    wait_until("it answers", lambda: faulty.run(
+        "systemctl is-active gpuferry-agent || true").strip() == "active", 20)  # fmt: skip
     wait_until("readings", lambda: value(faulty, "gpu_power_watts"), 20)
     assert value(faulty, "gpu_xid_total", xid="94") == [1]
     assert sum(value(faulty, "gpu_use_seconds_total")) >= before

@@ -1,4 +1,4 @@
-"""Seconds by use always add up to elapsed time, whatever happens to clocks, counters and the agent."""
+"""Seconds by use add up to elapsed time, whatever happens to clocks, counters and the agent."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_server_that_tells_everything(tmp_path: Path) -> None:
         (tmp_path / "proc/stat").write_text(f"cpu {step} 0 0 {3 * step} {step} 0 0 0 0 0\n")
         for kind in ("cpu", "io", "memory"):
             (tmp_path / f"proc/pressure/{kind}").write_text(
-                f"some avg10=0.00 avg60=0.00 avg300=0.00 total={step * 1000}\nfull avg10=0 total=9\n"
+                f"some avg10=0.00 avg60=0.00 avg300=0.00 total={step * 1000}\nfull total=9\n"
             )
         (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 250 kB\n")
         (tmp_path / "proc/vmstat").write_text(f"pgfault 7\npgmajfault {step}\n")

@@ -15,8 +15,10 @@ from gpuferry.driver.rules import table
 X = "NVRM: Xid (PCI:0000:04:00): "
 LOST = "NVRM: GPU 0000:04:00.0: GPU has fallen off the bus."
 FALLEN = X + "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-PAIR = ("NVRM: The NVIDIA GPU 0000:04:00.0",
-        "NVRM: (PCI ID: 10de:2330) has fallen off the bus and is not responding to commands.")  # fmt: skip
+PAIR = (
+    "NVRM: The NVIDIA GPU 0000:04:00.0",
+    "NVRM: (PCI ID: 10de:2330) has fallen off the bus and is not responding to commands.",
+)
 BOOT = "boot-1"
 
 
