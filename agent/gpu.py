@@ -108,7 +108,6 @@ class Gpu:
             error_polls=self.error_polls,
             error_text=self.error_text,
             seen=self.seen,
-            ecc_uncorrected=self.value("ecc_uncorrected", now),
             remap_pending=None if pending is None else bool(pending),
             remap_failed=None if failed is None else bool(failed),
             xids=xids,

@@ -195,16 +195,20 @@ class Exposition(Collector):
         yield resets
 
     def _xids(self) -> Iterator[Metric]:
+        labels = ["uuid", "pci", "xid"]
+        # A lost GPU cannot be asked where it is: from when it could.
+        uuids = {gpu.pci: gpu.uuid for gpu in self._observer.gpus.values()}
         total = CounterMetricFamily(
-            "gpu_xid", "Xids since the agent first ran", labels=["pci", "xid"]
+            "gpu_xid", "Xids since the agent first ran", labels=["uuid", "pci", "xid"]
         )
         times = GaugeMetricFamily(
-            "gpu_xid_last_timestamp_seconds", "When the last one came", labels=["pci", "xid"]
+            "gpu_xid_last_timestamp_seconds", "When the last one came", labels=labels
         )
         for key, count in self._observer.book.counts.items():
             pci, code = key.split(" ")
-            total.add_metric([pci, code], count)
-            times.add_metric([pci, code], self._observer.book.clocks[key])
+            values = [uuids.get(pci, ""), pci, code]
+            total.add_metric(values, count)
+            times.add_metric(values, self._observer.book.clocks[key])
         yield total
         yield times
 

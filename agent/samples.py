@@ -103,7 +103,6 @@ class Health:
     error_polls: int = 0
     error_text: str = ""
     seen: bool = True
-    ecc_uncorrected: int | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     xids: tuple[XidEvent, ...] = ()

@@ -35,6 +35,7 @@ def states(window: Window, limits: Thresholds) -> list[State]:
         _hot(window, limits),
         _reset_due(window),
         _under_filled(window, limits),
+        _told_by_xid(window, limits),
     )
     return [state for state in found if state]
 
@@ -87,6 +88,23 @@ def _reset_due(window: Window) -> State | None:
         "a memory row waits to be remapped",
         "reset the GPU when nothing runs: nvidia-smi --gpu-reset",
     )
+
+
+def _told_by_xid(window: Window, limits: Thresholds) -> State | None:
+    """Xids that stop nothing: the job's own faults, and those that somebody has to look up."""
+    quiet = ("ignore", "reset_gpu", "reboot", "inspect")
+    recent = [x for x in window.health.xids if x.age_seconds <= limits.xid_seconds]
+    told = [x for x in recent if x.action not in quiet]
+    if not told:
+        return None
+    worst = min(told, key=lambda x: (x.action == "restart_app", x.age_seconds))
+    who = f" by pid {worst.pid}" if worst.pid else ""
+    evidence = f"Xid {worst.code} ({worst.what}){who} {worst.age_seconds:.0f} s ago: {worst.line}"
+    if worst.action == "restart_app":
+        return State(
+            "job_fault", evidence, "restart the job; when it comes again, look at its code"
+        )
+    return State("xid", evidence, "look it up in NVIDIA's Xid catalogue, or ask the provider")
 
 
 def _under_filled(window: Window, limits: Thresholds) -> State | None:

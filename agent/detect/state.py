@@ -16,6 +16,7 @@ _SEVERITY: dict[str, Severity] = {
     "throttled": "warning",
     "hot": "warning",
     "reset_due": "warning",
+    "xid": "warning",
     "under_filled": "info",
     "unknown": "warning",
 }

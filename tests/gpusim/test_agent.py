@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -183,7 +184,8 @@ def test_one_lost_gpu_is_a_fault_and_the_other_goes_on(
     assert agent.value("gpu_power_watts", uuid=ONE) is None
     wait_until("readings of the other", lambda: agent.value("gpu_power_watts", uuid=ZERO))
     # The Xid came twice (event, two wordings in the log), and is one.
-    assert agent.metrics("gpu_xid_total") == [({"pci": "0000:02:00", "xid": "79"}, 1)]
+    key = {"uuid": ONE, "pci": "0000:02:00", "xid": "79"}
+    assert agent.metrics("gpu_xid_total") == [(key, 1)]
     assert agent.states()[0] != ["fault"]
 
 
@@ -317,7 +319,7 @@ def test_an_xid_is_told_once_and_not_again_after_a_restart(
     gpus.fault("xid", gpu=0, code=119)
     agent.wait_for(0, "fault")
     time.sleep(2.5)
-    key = {"pci": "0000:01:00", "xid": "119"}
+    key = {"uuid": ZERO, "pci": "0000:01:00", "xid": "119"}
     assert agent.metrics("gpu_xid_total") == [(key, 1)]
     said = agent.log.read_text().count("Xid 119")
     agent.process.send_signal(signal.SIGKILL)
@@ -442,7 +444,8 @@ def test_a_process_in_a_kernel_wait_is_told_as_such(
     agent.wait_for(0, "process_hung", 60)
     told = json.loads(agent.get("/state"))["gpus"][0]["states"][0]
     assert re.search(rf"kernel \(pid {process.pid}", told["evidence"]), told
-    subprocess.run(["pkill", "-P", str(process.pid)], check=False)
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGKILL)
 
 
 def test_throttling_is_told_beside_the_work(

@@ -140,7 +140,12 @@ FRESH, OLD = Progress(5.0, 20.0), Progress(360.0, 20.0)
         ("Xid 79 an hour ago", window(trace(), health=Health(xids=(
             XidEvent(79, "reboot", "lost", 3600.0),))), ["idle"]),
         ("Xid 13 is the job's own", window(trace(), health=Health(xids=(
-            XidEvent(13, "restart_app", "exception", 6.0),))), ["idle"]),
+            XidEvent(13, "restart_app", "exception", 6.0),))), ["idle", "job_fault"]),
+        ("one that nobody knows is not dropped", window(trace(), health=Health(xids=(
+            XidEvent(999, "unknown", "?", 6.0), XidEvent(13, "restart_app", "e", 3.0)))),
+         ["idle", "xid"]),
+        ("the cleanup after another is nothing", window(trace(), health=Health(xids=(
+            XidEvent(45, "ignore", "cleanup", 6.0),))), ["idle"]),
         ("the driver hangs", window(trace(), driver=Driver("hung", "f", 12.0)), ["driver_hung"]),
         ("the driver refuses", window((), driver=Driver("failed", "mismatch")), ["fault"]),
         ("switched off", window((), driver=Driver("off")), ["unknown"]),
