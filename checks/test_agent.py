@@ -8,9 +8,10 @@ from gpuferry.checking.mark import check
 
 UNIT = "gpuferry-agent.service"
 LOG = "see why with ./ferry ssh {server} -- sudo journalctl -u gpuferry-agent -n 50"
-# One run as root: the token is the agent's own.
+# One run as root: the token is the agent's own. An agent that began before its driver was there
+# (a first boot) looks again every 15 s at most, so that is waited for.
 ASK = r"""python3 -I - <<'END'
-import json, urllib.request
+import json, time, urllib.error, urllib.request
 config = json.load(open("/etc/gpuferry/agent.json"))
 host = config["listen"]
 address = f"[{host}]" if ":" in host else host
@@ -23,6 +24,10 @@ def ask(path, headers={}):
         return error.code, ""
 token = open(config["token_file"]).read().strip()
 known = {"Authorization": f"Bearer {token}"}
+for _ in range(30):
+    if json.loads(ask("/state", known)[1])["driver"]["status"] not in ("starting", "failed"):
+        break
+    time.sleep(0.5)
 ages = [line.split()[1] for line in ask("/metrics", known)[1].splitlines()
         if line.startswith("node_agent_snapshot_age_seconds ")]
 print(json.dumps({"stranger": ask("/metrics")[0], "state": json.loads(ask("/state", known)[1]),
@@ -33,7 +38,7 @@ END"""
 @pytest.fixture(scope="module")
 def readings(node):
     show = f"systemctl show --property=ActiveState --property=UnitFileState {UNIT}"
-    return node.read(unit=show, said=ASK, sockets="ss -Hltnp")
+    return node.read(28, unit=show, said=ASK)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,7 @@ def said(readings):
     return json.loads(told.output) if told.exit_code == 0 else None
 
 
-@check("agent.running", severity="major", next_step=LOG)
+@check("agent.running", severity="major", next_step=LOG, deadline_seconds=30)
 def test_running(readings, verdict):
     """The agent runs, and will after a boot."""
     lines = readings["unit"].output.split()
@@ -53,7 +58,7 @@ def test_running(readings, verdict):
     )
 
 
-@check("agent.sees", severity="major", next_step=LOG)
+@check("agent.sees", severity="major", next_step=LOG, deadline_seconds=30)
 def test_sees(said, readings, expectations, verdict):
     """Its readings are fresh and of every declared GPU."""
     wanted = expectations.gpu.count if expectations.gpu else 0
@@ -72,7 +77,7 @@ def test_sees(said, readings, expectations, verdict):
     )
 
 
-@check("agent.closed", severity="critical", next_step=LOG)
+@check("agent.closed", severity="critical", next_step=LOG, deadline_seconds=30)
 def test_closed(said, readings, verdict):
     """Only who has the token is told anything."""
     if said is None:
