@@ -17,7 +17,7 @@ Example: start.py ask /state      (CONFIG is {_CONFIG} by default)"""
 
 
 def main(arguments: list[str]) -> int:
-    """Exit codes: 0 stopped or answered, 1 nobody answers, 2 wrong use or configuration."""
+    """Exit codes: 0 stopped or answered, 1 nobody answers or no address, 2 wrong use or file."""
     if arguments[:1] in (["-h"], ["--help"]):
         say(_USAGE)
         return 0
@@ -46,8 +46,9 @@ def _run(config: Config) -> int:
     try:
         Agent(config).run()
     except OSError as error:
+        # It may be free later, so the unit tries again.
         say(f"error: {config.listen} port {config.port} cannot be used: {error}.")
-        return 2
+        return 1
     return 0
 
 

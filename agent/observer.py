@@ -22,6 +22,8 @@ from agent.xid_book import XidBook
 from agent.xid_lines import Line, address
 
 _HOST_POINTS = 64
+# What comes and goes is written down once in that time (DCGM#279: 250 MB of log a day).
+_SAID_SECONDS = 600.0
 
 
 class Observer:
@@ -46,6 +48,7 @@ class Observer:
         self.tracks: dict[str, Track] = {}
         self.states: dict[str, list[State]] = {}
         self.since: dict[tuple[str, str], float] = {}
+        self._said: dict[tuple[str, str], float] = {}
         self.cycle_seconds: float | None = None
         self.sampled_at: float | None = None
 
@@ -154,7 +157,13 @@ class Observer:
                 if state.name not in before:
                     self.since[uuid, state.name] = now
                     # The first minute after a start is unknown, which is no news.
-                    if state.severity != "info" and state.name != "unknown":
+                    known_for = now - self._said.get((uuid, state.name), now - _SAID_SECONDS)
+                    if (
+                        state.severity != "info"
+                        and state.name != "unknown"
+                        and known_for >= _SAID_SECONDS
+                    ):
+                        self._said[uuid, state.name] = now
                         said.append(f"GPU {gpu.index}: {state.name}: {state.evidence}")
             for name in before - {state.name for state in states}:
                 self.since.pop((uuid, name), None)

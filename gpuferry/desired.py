@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
-_SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "provider"}
+_SHARED = {
+    "firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "agent", "provider",
+}  # fmt: skip
 ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "secrets"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
@@ -216,6 +218,7 @@ def _gpu_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
         "nvidia_driver_wish": {**wish, "mig": layout or None},
         "mig_layout": layout,
         "agent_expected_gpus": server.gpu.count,
+        **{f"agent_{key}": value for key, value in spec.agent.model_dump().items()},
     }
 
 

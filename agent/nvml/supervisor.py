@@ -32,7 +32,8 @@ class Limits:
     # One in kernel sleep cannot be ended, and SIGKILL in mid-call froze GPUs (dcgm-exporter#84).
     end: float = 10.0
     back_off_first: float = 1.0
-    back_off_most: float = 60.0
+    # A refusal costs little, and a driver that was just loaded is to be seen soon.
+    back_off_most: float = 15.0
     abandoned_most: int = 2
 
 

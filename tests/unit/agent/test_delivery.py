@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
 
+from agent.config import parse
 from gpuferry import desired
+from gpuferry.errors import SpecError
 from gpuferry.paths import REPOSITORY
 from gpuferry.spec import parse_spec
 
@@ -82,6 +85,30 @@ def test_only_servers_with_gpus_get_it_and_know_how_many() -> None:
     found = desired.role_variables(spec, with_gpus, desired.StackFacts())
     assert found["agent_expected_gpus"] == 3
     assert "agent_expected_gpus" not in desired.role_variables(spec, without, desired.StackFacts())
+
+
+def test_what_the_stack_file_says_reaches_the_agent() -> None:
+    said = {"thresholds": {"hung_seconds": 600}, "progress_files": ["/data/*.log"]}
+    servers = [{"name": "a", "gpu": {"model": "L4", "count": 1}}]
+    spec = parse_spec({"gpuferry:servers": servers, "gpuferry:agent": said})
+    found = desired.role_variables(spec, spec.servers[0], desired.StackFacts())
+    config = {key: found[f"agent_{key}"] for key in (*said, "sample_seconds", "expected_gpus")}
+    assert parse(config).thresholds.hung_seconds == 600
+    assert config["progress_files"] == ["/data/*.log"]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"thresholds": {"hung_secs": 1}}, "'hung_secs' is no threshold; accepted: "),
+        ({"thresholds": {"hung_seconds": -1}}, "accepted: 0 or more"),
+        ({"sample_seconds": 0.1}, "sample_seconds"),
+        ({"progress_files": ["x"]}, "progress_files"),
+    ],
+)
+def test_a_mistake_in_it_is_named_before_anything_is_done(said: dict[str, Any], why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        parse_spec({"gpuferry:servers": [{"name": "a"}], "gpuferry:agent": said})
 
 
 def test_another_agent_is_another_input_of_its_role(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ L = Limits()
         ("nothing yet", Life(), 0.0, "start"),
         ("ended once, just now", Life(since=10, failures=1), 10.5, "wait"),
         ("ended once, a second ago", Life(since=10, failures=1), 11.0, "start"),
-        ("ended five times: 16 s", Life(since=10, failures=5), 25.0, "wait"),
-        ("ended fifty times: never more than a minute", Life(since=10, failures=50), 70.0, "start"),
+        ("ended four times: 8 s", Life(since=10, failures=4), 17.0, "wait"),
+        ("ended fifty times: never more than 15 s", Life(since=10, failures=50), 25.0, "start"),
         ("two are stuck in the driver", Life(since=0, abandoned=2), 1e6, "wait"),
         ("one is stuck", Life(since=0, failures=1, abandoned=1), 1e6, "start"),
         ("running, heard of lately", Life("running", 0, heard=100), 109.0, "wait"),
@@ -45,4 +45,4 @@ def test_a_hang_is_noticed_in_time_and_only_a_sample_ends_it() -> None:
 
 
 def test_the_back_off_grows_to_its_limit() -> None:
-    assert [back_off(n, L) for n in (0, 1, 2, 3, 7, 100)] == [0, 1, 2, 4, 60, 60]
+    assert [back_off(n, L) for n in (0, 1, 2, 3, 7, 100)] == [0, 1, 2, 4, 15, 15]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,19 @@ def test_a_log_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
     assert texts(reader) == []
     (tmp_path / "none").write_text(record("one"))
     assert texts(reader) == ["one"]
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="/dev/kmsg cannot be read here")
+def test_the_real_kernel_log_is_read_once_also_by_the_next_agent() -> None:
+    reader = KernelLog("/dev/kmsg", BOOT, None)
+    first = reader.read()
+    if not first:
+        pytest.skip("this machine's kernel log is empty or closed to us")
+    assert first[0].seconds <= first[-1].seconds
+    after = KernelLog("/dev/kmsg", BOOT, json.loads(json.dumps(reader.cursor)))
+    assert len(after.read()) < len(first) / 2, "only what came in the meantime"
+    reader.close()
+    after.close()
 
 
 def test_one_xid_among_ten_thousand_lines_is_found(tmp_path: Path) -> None:
