@@ -14,7 +14,8 @@ from typing import Any
 from agent import accounting
 from agent.accounting import Account
 from agent.config import Config
-from agent.detect import State, judge
+from agent.detect.state import State
+from agent.detect.states import judge
 from agent.gpu import Gpu
 from agent.progress import Track, of_job
 from agent.samples import Driver, HostPoint, Window, Work

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.detect import Thresholds, judge
+from agent.detect.states import judge
+from agent.detect.thresholds import Thresholds
 from agent.samples import Driver, Health, HostPoint, Point, Progress, Window, Work, XidEvent
 
 NOW = 10_000.0
