@@ -21,7 +21,7 @@ def tree_digest(*folders: str, root: Path = REPOSITORY) -> str:
 
 def roles_digest() -> str:
     """What a server is converged with."""
-    return tree_digest("roles", "playbooks")
+    return tree_digest("roles", "playbooks", "agent", "requirements")
 
 
 def checks_digest() -> str:

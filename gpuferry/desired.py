@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuferry import exposure
 from gpuferry.spec.model import ServerSpec, Spec
 
-_SHARED = {"firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "provider"}
+_SHARED = {
+    "firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "agent", "provider",
+}  # fmt: skip
 ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "secrets"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
@@ -31,6 +33,8 @@ GPU_ROLES = [
     "docker",
     "freeze",
     "updates",
+    # Only where there are GPUs: everything that it tells is about them.
+    "agent",
     "secrets",
 ]
 # `encryption` only where a volume is declared.
@@ -218,7 +222,12 @@ def _gpu_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     # Keys of JSON objects are text.
     layout = {str(index): parts for index, parts in (server.gpu.mig_layout or {}).items()}
     wish = driver_wish(spec, server)
-    return {"nvidia_driver_wish": {**wish, "mig": layout or None}, "mig_layout": layout}
+    return {
+        "nvidia_driver_wish": {**wish, "mig": layout or None},
+        "mig_layout": layout,
+        "agent_expected_gpus": server.gpu.count,
+        **{f"agent_{key}": value for key, value in spec.agent.model_dump().items()},
+    }
 
 
 def _docker_options(spec: Spec, server: ServerSpec) -> dict[str, Any]:

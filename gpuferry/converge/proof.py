@@ -37,6 +37,9 @@ class Owns(BaseModel):
     units: list[str] = Field(default_factory=list)
     commands: list[list[str]] = Field(default_factory=list, description="their output counts")
     reads: list[str] = Field(default_factory=list, description="other roles' variables it acts on")
+    sources: list[str] = Field(
+        default_factory=list, description="folders of the repository that it puts on the server"
+    )
 
 
 class Findings(BaseModel):
@@ -54,9 +57,12 @@ def owns(role: str, root: Path = REPOSITORY) -> Owns:
 
 def inputs_digest(role: str, variables: Mapping[str, Any], root: Path = REPOSITORY) -> str:
     """Hash of everything that decides what a role does: its files and its variables."""
-    foreign = owns(role, root).reads
+    owned = owns(role, root)
+    foreign = owned.reads
     own = {k: v for k, v in variables.items() if k.startswith(f"{role}_") or k in foreign}
-    text = json.dumps(own, sort_keys=True) + tree_digest(f"roles/{role}", "playbooks", root=root)
+    text = json.dumps(own, sort_keys=True) + tree_digest(
+        f"roles/{role}", "playbooks", *owned.sources, root=root
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -5,13 +5,13 @@ Pure functions over log lines; the catalogue is `rules/xid.yaml`.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from agent import xid, xid_lines
 from gpuferry.driver.rules import table
 
 Action = Literal[
@@ -29,14 +29,7 @@ _SEVERITY: dict[Action, Literal["info", "minor", "major", "critical"]] = {
     "reboot": "critical",
     "inspect": "critical",
 }
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\)(?:[^:]*): (\d+)(?:,\s*(.*))?$")
-_SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+),\s*(.*)$")
-_PROCESS = re.compile(r"pid='?(<unknown>|\d+)'?(?:,\s*name=(\S+?),)?")
-# Two wordings of a lost GPU that name no Xid.
-_LOST = re.compile(r"NVRM: GPU ([0-9a-fA-F:.]+): GPU has fallen off the bus")
-_LOST_FIRST = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]+)")
-_LOST_SECOND = re.compile(r"fallen off the bus and is not responding to commands")
-_RECOVERY = re.compile(r"recovery action changed from .* to .*\((.+)\)", re.I)
+_WORDINGS = (xid_lines.XID, xid_lines.SXID, xid_lines.LOST, xid_lines.LOST_SECOND)
 
 
 class Event(BaseModel):
@@ -65,14 +58,10 @@ def classify(lines: Iterable[str]) -> list[Event]:
     """
     found: dict[tuple[str, int, str, int | None], Event] = {}
     said: dict[tuple[str, int, str, int | None], Counter[int]] = defaultdict(Counter)
-    lost_address = ""
+    parser = xid_lines.Parser()
     for line in lines:
-        text = line.rstrip("\n")
-        if match := _LOST_FIRST.search(text):
-            lost_address = match.group(1)
-        event = _event(text)
-        if event is None and lost_address and _LOST_SECOND.search(text):
-            event = _make("xid", 79, lost_address, "", text)
+        parsed = parser.parse(line)
+        event = _make(parsed) if parsed else None
         if event is None:
             continue
         key = (event.kind, event.code, event.pci, event.pid)
@@ -81,8 +70,7 @@ def classify(lines: Iterable[str]) -> list[Event]:
             key = (event.kind, event.code, event.pci, None)
         found.setdefault(key, event)
         # The wordings of one loss come together: it was lost as often as one of them was said.
-        wording = next(i for i, sign in enumerate((_XID, _SXID, _LOST, _LOST_SECOND))
-                       if sign.search(text))  # fmt: skip
+        wording = next(i for i, sign in enumerate(_WORDINGS) if sign.search(event.line))
         said[key][wording] += 1
     counted = [e.model_copy(update={"count": max(said[k].values())}) for k, e in found.items()]
     return _related(counted)
@@ -94,65 +82,32 @@ def worst(events: Iterable[Event]) -> Event | None:
     return max(events, key=lambda event: order.index(event.action), default=None)
 
 
-def _event(text: str) -> Event | None:
-    if match := _XID.search(text):
-        return _make("xid", int(match.group(2)), match.group(1), match.group(3) or "", text)
-    if match := _SXID.search(text):
-        return _make("sxid", int(match.group(2)), match.group(1), match.group(3), text)
-    if match := _LOST.search(text):
-        return _make("xid", 79, match.group(1), "", text)
-    return None
-
-
-def _make(kind: Literal["xid", "sxid"], code: int, pci: str, rest: str, line: str) -> Event:
+def _make(line: xid_lines.Line) -> Event:
     rules = table("xid")
-    row = rules["codes"].get(code, {}) if kind == "xid" else {}
-    action: Action = row.get("action", "unknown")
-    if kind == "sxid":
-        action = "ignore" if "non-fatal" in rest.lower() else "workflow"
-    elif code in rules["decoded"]["codes"]:
-        words = re.search(r"\b(Fatal|Nonfatal)\b", rest)
-        action = rules["decoded"][words.group(1)]["action"] if words else action
-    elif code == 154 and (asked := _RECOVERY.search(rest)):
-        action = rules["recovery"].get(asked.group(1), {}).get("action", "unknown")
-    process = _PROCESS.search(rest)
-    pid = process.group(1) if process else ""
+    asked: Action = xid.action(line, rules)  # type: ignore[assignment]
     return Event(
-        kind=kind,
-        code=code,
-        pci=_address(pci),
-        what=row.get("what", "not in the catalogue") if kind == "xid" else "NVSwitch error",
-        action=action,
-        severity=_SEVERITY[action],
-        bucket=row.get("bucket", ""),
-        pid=int(pid) if pid.isdigit() else None,
-        process=(process.group(2) or "").strip("'<>") if process else "",
-        line=line,
+        kind=line.kind,
+        code=line.code,
+        pci=line.pci,
+        what=xid.what(line, rules),
+        action=asked,
+        severity=_SEVERITY[asked],
+        bucket=rules["codes"].get(line.code, {}).get("bucket", "") if line.kind == "xid" else "",
+        pid=line.pid,
+        process=line.process,
+        line=line.text,
     )
 
 
-def _address(pci: str) -> str:
-    """`0000:04:00` of all the ways in which a device is written."""
-    address = pci.lower().split(".")[0]
-    return address if address.count(":") == 2 else f"0000:{address}"
-
-
 def _related(events: list[Event]) -> list[Event]:
-    """Codes whose meaning depends on others of the same GPU.
-
-    45 is the cleanup after another fault; 48 beside 63, 64 or 95 needs the reset that those lead to
-    (NVIDIA's workflows for Xid 45 and 48).
-    """
+    """Codes whose meaning depends on others of the same GPU."""
     codes: dict[str, set[int]] = {}
     for event in events:
         codes.setdefault(event.pci, set()).add(event.code)
     changed = []
     for event in events:
-        others = codes[event.pci] - {event.code}
-        action: Action = event.action
-        if event.kind == "xid" and event.code == 45 and others:
-            action = "ignore"
-        if event.kind == "xid" and event.code == 48 and others & {63, 64, 95}:
-            action = "reset_gpu"
-        changed.append(event.model_copy(update={"action": action, "severity": _SEVERITY[action]}))
+        asked: Action = event.action
+        if event.kind == "xid":
+            asked = xid.beside(event.code, asked, codes[event.pci] - {event.code})  # type: ignore[assignment]
+        changed.append(event.model_copy(update={"action": asked, "severity": _SEVERITY[asked]}))
     return changed

@@ -21,6 +21,7 @@ from gpuferry.spec.fields import (
     Url,
     UserName,
 )
+from gpuferry.spec.node_agent import AgentSpec
 from gpuferry.spec.policy import PolicySpec, evaluate
 from gpuferry.spec.protection import EncryptedVolume, SecretSpec
 from gpuferry.spec.storage import ObjectStoreSpec, fits_provider
@@ -276,6 +277,7 @@ class Spec(_Strict):
     docker: DockerSpec = Field(default_factory=DockerSpec)
     driver: DriverSpec = Field(default_factory=DriverSpec)
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
+    agent: AgentSpec = Field(default_factory=AgentSpec)
     users: list[UserSpec] = Field(default_factory=list)
     policy: PolicySpec = Field(default_factory=PolicySpec)
     secrets: dict[SecretName, SecretSpec] = Field(

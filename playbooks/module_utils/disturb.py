@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 
 # Debian's and NVIDIA's daemons keep the device open without working (the kernel cuts names at 15).
-DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
+# So does the reader of our own agent.
+DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "nvidia-smi",
+           "gpuferry-agent")  # fmt: skip
 UNITS = r"(docker|containerd|nvidia-persistenced|nvidia-fabricmanager)(\.service|\.socket)?"
 # Running containers lose their GPUs when the daemon manager is reloaded (nvidia-docker#1730).
 # `systemctl enable` and its like reload it too, unless told not to (systemctl(1), --no-reload).

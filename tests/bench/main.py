@@ -22,13 +22,14 @@ class Figure:
     """One ratio: ours against a peer's, medians of runs taken in turn."""
 
     name: str
-    ours_seconds: float
+    ours: float
     peer: str
-    peer_seconds: float
+    peers: float
     ratio: float
     aim: str
     met: bool | None
     runs: int
+    unit: str = "s"
 
 
 def run(names: list[str], *, runs: int, as_json: bool) -> int:
@@ -67,9 +68,9 @@ def run(names: list[str], *, runs: int, as_json: bool) -> int:
         rows = [
             [
                 f.name,
-                f"{f.ours_seconds:.2f} s",
+                f"{f.ours:.2f} {f.unit}",
                 f.peer,
-                f"{f.peer_seconds:.2f} s",
+                f"{f.peers:.2f} {f.unit}",
                 f"{f.ratio:.2f}",
                 f.aim,
                 {True: "met", False: "NOT met", None: ""}[f.met],
@@ -92,7 +93,7 @@ def _figure(pair: measures.Pair) -> Figure:
     if pair.at_most is not None or pair.seconds is not None:
         met = ratio <= (pair.at_most or ratio) and ours <= (pair.seconds or ours)
         parts = [f"<= {pair.at_most:g} x"] if pair.at_most else []
-        aim = ", ".join(parts + ([f"<= {pair.seconds:g} s"] if pair.seconds else []))
+        aim = ", ".join(parts + ([f"<= {pair.seconds:.3g} {pair.unit}"] if pair.seconds else []))
     return Figure(
         pair.name,
         round(ours, 3),
@@ -102,12 +103,14 @@ def _figure(pair: measures.Pair) -> Figure:
         aim,
         met,
         len(pair.ours),
+        pair.unit,
     )
 
 
 def _sentence(figure: Figure) -> str:
     return (
-        f"{figure.name}: {figure.ours_seconds:.2f} s, {figure.peer}: {figure.peer_seconds:.2f} s, "
+        f"{figure.name}: {figure.ours:.2f} {figure.unit}, {figure.peer}: {figure.peers:.2f} "
+        f"{figure.unit}, "
         f"ratio {figure.ratio:.2f} (aim {figure.aim})"
     )
 

@@ -27,7 +27,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
-from tests.bench import audit_tables, state
+from tests.bench import agent, audit_tables, state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
@@ -45,6 +45,8 @@ class Pair:
     peers: Sequence[float]
     at_most: float | None = None
     seconds: float | None = None
+    # What the figures are in, the aim's `seconds` too.
+    unit: str = "s"
 
 
 class Bench:
@@ -370,8 +372,26 @@ def audit(bench: Bench) -> list[Pair]:
     ]
 
 
+def node_agent(bench: Bench) -> list[Pair]:
+    """Eight simulated GPUs watched at 1 s for a minute, scrapes in turn with the peer's."""
+    runs = [agent.measure() for _ in range(min(bench.runs, 3))]
+    peer = "nvitop-exporter, same GPUs, same minute"
+
+    def pair(name: str, key: str, aim: float | None, unit: str, factor: float = 1) -> Pair:
+        ours, theirs = ([factor * getattr(run[side], key) for run in runs] for side in (0, 1))
+        return Pair(f"agent, {name}", ours, peer, theirs, 1.0, aim, unit)
+
+    return [
+        pair("share of a core", "cpu_share", 1.0, "%", 100),
+        pair("resident memory", "resident_mib", 50 * 1e6 / (1 << 20), "MiB"),
+        pair("the same, shared pages once", "proportional_mib", None, "MiB"),
+        pair("scrape, median", "p50_ms", None, "ms"),
+        pair("scrape, 99th percentile", "p99_ms", 10.0, "ms"),
+    ]
+
+
 # Measures without servers.
-NEED_NOTHING = {"audit"}
+NEED_NOTHING = {"audit", "agent"}
 MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "converge": no_change_converge,
     "first-converge": first_converge,
@@ -380,4 +400,5 @@ MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "checks": checks,
     "baked": baked,
     "audit": audit,
+    "agent": node_agent,
 }

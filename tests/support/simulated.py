@@ -92,7 +92,7 @@ class Simulated:
     built: Path
     folder: Path
     scenario: Scenario = field(init=False)
-    clients: list[subprocess.Popen[str]] = field(default_factory=list)
+    clients: list[subprocess.Popen[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.folder / "run").mkdir()

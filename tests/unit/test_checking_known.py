@@ -25,7 +25,7 @@ def test_ids_and_concerns_are_accepted(name):
         ("gpu.cuont", "gpu.count"),
         ("dokcer", "docker"),
         ("gpu.zzzzzzzz", "gpu.clocks"),
-        ("zzzzzzzz", "Concerns: base, container_toolkit"),
+        ("zzzzzzzz", "Concerns: agent, base, container_toolkit"),
         ("gpu.", "gpu"),
         ("", "Concerns"),
     ],

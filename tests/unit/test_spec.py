@@ -36,7 +36,7 @@ REFUSED = [
     ({"servers": []}, "gpuferry:servers: list should have at least 1 item"),
     ({"servers": "gpu-1"}, "gpuferry:servers: input should be a valid list (got 'gpu-1')"),
     ({"server": [SERVER]}, "gpuferry:server: unknown key; did you mean 'servers'?"),
-    ({"servers": [SERVER], "zzz": 1}, "gpuferry:zzz: unknown key; accepted: docker, driver"),
+    ({"servers": [SERVER], "zzz": 1}, "gpuferry:zzz: unknown key; accepted: agent, docker, driver"),
     (server(cpu=2), "gpuferry:servers[0].cpu: unknown key; did you mean 'cpus'?"),
     (
         server(gpu={"model": "L4", "cout": 1}),

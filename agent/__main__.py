@@ -1,0 +1,56 @@
+"""`python -m agent CONFIG`: the node agent. `python -m agent ask PATH`: what it tells."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from agent.ask import ask
+from agent.config import Config, ConfigError, load
+from agent.run import Agent, say
+
+_CONFIG = "/etc/gpuferry/agent.json"
+_USAGE = f"""\
+usage: start.py CONFIG.json       run the agent
+       start.py ask PATH [CONFIG]  print a page of the running one: /metrics, /state or /healthy
+Example: start.py ask /state      (CONFIG is {_CONFIG} by default)"""
+
+
+def main(arguments: list[str]) -> int:
+    """Exit codes: 0 stopped or answered, 1 nobody answers or no address, 2 wrong use or file."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        say(_USAGE)
+        return 0
+    asking = arguments[:1] == ["ask"]
+    if len(arguments) not in ((2, 3) if asking else (1,)):
+        say(_USAGE)
+        return 2
+    try:
+        config = load(Path([*arguments, _CONFIG][2] if asking else arguments[0]))
+    except ConfigError as error:
+        say(f"error: {error}")
+        return 2
+    return _ask(config, arguments[1]) if asking else _run(config)
+
+
+def _ask(config: Config, path: str) -> int:
+    try:
+        sys.stdout.write(ask(config, path) + "\n")
+    except OSError as error:
+        say(f"error: the agent does not tell {path}: {error}. See: systemctl status gpuferry-agent")
+        return 1
+    return 0
+
+
+def _run(config: Config) -> int:
+    try:
+        Agent(config).run()
+    except OSError as error:
+        # It may be free later, so the unit tries again.
+        say(f"error: {config.listen} port {config.port} cannot be used: {error}.")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Detectors: pure functions of a window of samples and of thresholds."""

@@ -1,0 +1,1 @@
+"""NVML, called only in a child process that may hang without harm."""

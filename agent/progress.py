@@ -1,0 +1,111 @@
+"""Whether a job advances: step numbers that jobs write, and the age of declared files.
+
+A job writes its step number into a file in the progress folder (`echo 1200 > …/train`). Named by a
+pid of the job (as the server sees it), the file speaks for that job alone, else for all GPUs.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from agent.samples import Progress
+
+_MOST_FILES = 64
+_MOST_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Track:
+    """One file: what it said last, when that changed, and the longest time between two changes."""
+
+    value: str
+    changed: float
+    longest: float = 0.0
+    changes: int = 0
+
+
+def follow(track: Track | None, value: str, at: float, changed_before: float = 0.0) -> Track:
+    """The track after another look; `changed_before` is the file's age at the first one.
+
+    The longest interval counts from the second change on: the first one was not seen whole.
+    """
+    if track is None:
+        return Track(value, at - changed_before)
+    if track.value == value:
+        return track
+    interval = at - track.changed
+    longest = max(track.longest, interval) if track.changes else track.longest
+    return replace(track, value=value, changed=at, longest=longest, changes=track.changes + 1)
+
+
+def of_job(
+    tracks: dict[str, Track], pids: Iterable[int], now: float, folder: str
+) -> Progress | None:
+    """The progress of a job: of its own file, else the freshest of those that name no process."""
+    own = {str(pid) for pid in pids}
+    names = {path: path.rpartition("/")[2] for path in tracks}
+    in_folder = {path for path in tracks if path.startswith(f"{folder}/")}
+    mine = [tracks[path] for path in in_folder if names[path] in own]
+    common = [
+        track for path, track in tracks.items() if not (path in in_folder and names[path].isdigit())
+    ]
+    chosen = mine or common
+    if not chosen:
+        return None
+    freshest = max(chosen, key=lambda track: track.changed)
+    return Progress(now - freshest.changed, freshest.longest)
+
+
+class ProgressFiles:
+    """Looks at the files."""
+
+    def __init__(self, folder: str, patterns: Iterable[str]) -> None:
+        self._folder = folder
+        self._patterns = tuple(patterns)
+        self.tracks: dict[str, Track] = {}
+
+    def look(self, now: float, wall: float) -> None:
+        """Read all files again; `wall` only tells the age of a file at first sight."""
+        seen: dict[str, Track] = {}
+        for path in self._steps():
+            if found := self._read(path):
+                value, changed = found
+                seen[path] = follow(self.tracks.get(path), value, now, max(0.0, wall - changed))
+        for pattern in self._patterns:
+            for path in glob.glob(pattern)[:_MOST_FILES]:
+                try:
+                    changed = os.stat(path).st_mtime
+                except OSError:
+                    continue
+                seen[path] = follow(
+                    self.tracks.get(path), str(changed), now, max(0.0, wall - changed)
+                )
+        self.tracks = seen
+
+    def _steps(self) -> list[str]:
+        try:
+            names = sorted(os.listdir(self._folder))[:_MOST_FILES]
+        except OSError:
+            return []
+        return [f"{self._folder}/{name}" for name in names if not name.startswith(".")]
+
+    @staticmethod
+    def _read(path: str) -> tuple[str, float] | None:
+        """What a job wrote; anybody may write here, so links and pipes are not followed."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            return os.read(descriptor, _MOST_BYTES).decode(errors="replace"), status.st_mtime
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,236 @@
+"""The agent's loop: everything that takes time is elsewhere, so that it is never late to tell."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agent import store, xid
+from agent.config import Config
+from agent.disks import Disks
+from agent.gpu import POINT_SECONDS
+from agent.host import Host
+from agent.kernel_log import KernelLog
+from agent.metrics import Exposition, Own
+from agent.nvml.supervisor import Limits, Supervisor, silent_seconds
+from agent.observer import Observer
+from agent.processes import Processes
+from agent.progress import ProgressFiles
+from agent.samples import Driver
+from agent.server import Server, ensure_token
+from agent.xid_book import XidBook
+from agent.xid_lines import Line, Parser
+
+_SAVE_SECONDS = 30.0
+_DISK_SECONDS = 30.0
+CATALOGUE = Path(__file__).with_name("xid.json")
+
+
+def clock() -> float:
+    """Seconds since boot, suspends included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def say(text: str) -> None:
+    """For the journal."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Agent:
+    """Ties the parts together."""
+
+    def __init__(
+        self, config: Config, root: Path = Path("/"), limits: Limits | None = None
+    ) -> None:
+        self.config = config
+        self._boot = (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        self._state = Path(config.state_file)
+        kept = store.read(self._state)
+        book = XidBook(xid.catalogue(CATALOGUE), self._boot, kept.get("xids", {}))
+        self.observer = Observer(config, self._boot, kept, book)
+        cursors = kept.get("cursors", {})
+        self._logs = [
+            (KernelLog(p, self._boot, cursors.get(p)), Parser()) for p in config.kernel_logs
+        ]
+        self.supervisor = Supervisor(config.sample_seconds, limits or Limits(), say)
+        self._host, self._processes = Host(root), Processes(root)
+        self._progress = ProgressFiles(config.progress_folder, config.progress_files)
+        self._disks = Disks(config.mounts)
+        self._own = Own(started=time.time())
+        self._exposition = Exposition(self.observer, self._disks, self._own, clock)
+        self._stop = threading.Event()
+        self._pending = False
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        if self.config.token_file:
+            ensure_token(Path(self.config.token_file))
+        pages: dict[str, Callable[[], bytes]] = {
+            "/metrics": self._exposition.text,
+            "/state": self.state,
+        }
+        server = Server(self.config.listen, self.config.port, self.config.token_file, pages)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: self._stop.set())
+        say(f"listening on {self.config.listen} port {self.config.port}")
+        try:
+            self._loop()
+        finally:
+            server.shutdown()
+            self.supervisor.stop()
+            self._save()
+
+    def _loop(self) -> None:
+        period = self.config.sample_seconds
+        due = {"second": 0.0, "point": 0.0, "disks": 0.0, "save": clock() + _SAVE_SECONDS}
+        while not self._stop.is_set():
+            self._listen(min(period, 1.0))
+            now = clock()
+            changed = self._driver(now)
+            if now >= due["second"]:
+                due["second"] = max(due["second"] + period, now)
+                changed = self._read_logs(now) or changed
+                with self.observer.lock:
+                    self.observer.account(now)
+            if now >= due["point"]:
+                due["point"] = max(due["point"] + POINT_SECONDS, now)
+                self._point(now)
+                changed = True
+            if changed:
+                with self.observer.lock:
+                    said = self.observer.evaluate(now)
+                for sentence in said:
+                    say(sentence)
+            if now >= due["disks"]:
+                due["disks"] = now + _DISK_SECONDS
+                self._disks.ask()
+            if self._pending or now >= due["save"]:
+                due["save"] = now + _SAVE_SECONDS
+                self._save()
+
+    def _listen(self, seconds: float) -> None:
+        """Take what the child says; at most so long, and never a busy loop without one."""
+        if self.supervisor.pid is None:
+            self._stop.wait(seconds)
+            return
+        started = time.monotonic()
+        messages = self.supervisor.messages(seconds)
+        if not messages:
+            self._stop.wait(max(0.0, min(0.1, seconds - (time.monotonic() - started))))
+        for message in messages:
+            self.supervisor.heard(message, time.monotonic())
+            with self.observer.lock:
+                if message["kind"] == "hello":
+                    self.observer.hello(message)
+                elif message["kind"] == "sample":
+                    now = clock()
+                    for uuid, code in self.observer.sample(message, now):
+                        gpu = self.observer.gpus.get(uuid)
+                        line = Line("xid", code, gpu.pci if gpu else "", "", "")
+                        self._pending |= self.observer.xid(line, now, time.time())
+
+    def _driver(self, now: float) -> bool:
+        """Look after the child; True when something is to be judged at once."""
+        monotonic = time.monotonic()
+        if self.config.nvml:
+            self.supervisor.step(monotonic)
+        life = self.supervisor.life
+        own = self._own
+        own.child_starts, own.abandoned = self.supervisor.starts, life.abandoned
+        own.child_pid, own.child_silent = self.supervisor.pid, silent_seconds(life, monotonic)
+        if not self.config.nvml:
+            driver = Driver("off")
+        elif life.hung:
+            # Across restarts of the child: since the last sample.
+            silent = now - (self.observer.sampled_at or now - own.child_silent)
+            driver = Driver("hung", self.supervisor.hung_in, silent)
+        elif self.supervisor.trouble:
+            driver = Driver("failed", self.supervisor.trouble["text"])
+        else:
+            driver = Driver("ok" if life.phase == "running" else "starting")
+        with self.observer.lock:
+            before, self.observer.driver = self.observer.driver, driver
+            failing = any(
+                0 < gpu.error_polls <= self.config.thresholds.fault_polls
+                for gpu in self.observer.gpus.values()
+            )
+        return driver.status != before.status or failing
+
+    def _read_logs(self, now: float) -> bool:
+        """Faults in the kernel's log; True when one is new."""
+        new = False
+        for log, parser in self._logs:
+            for record in log.read():
+                line = parser.parse(record.text)
+                if line is None:
+                    continue
+                clock_then = time.time() - max(0.0, now - record.seconds)
+                with self.observer.lock:
+                    new |= self.observer.xid(line, record.seconds, clock_then)
+        self._own.log_lost = sum(log.lost for log, _ in self._logs)
+        self._pending |= new
+        return new
+
+    def _point(self, now: float) -> None:
+        with self.observer.lock:
+            listed = self.observer.listed(now)
+        # Outside the lock: /proc can be slow on a busy server.
+        work, host = self._processes.work(listed), self._host.point()
+        self._progress.look(now, time.time())
+        with self.observer.lock:
+            self.observer.tracks = self._progress.tracks
+            self.observer.condense(now, work, host)
+            self.observer.book.tidy(now)
+
+    def _save(self) -> None:
+        with self.observer.lock:
+            data = self.observer.plain()
+        data["cursors"] = {log.path: log.cursor for log, _ in self._logs}
+        try:
+            store.write(self._state, data)
+            self._pending = False
+        except OSError as error:
+            if not self._own.unsaved:
+                say(f"{self._state} cannot be written: {error}")
+            self._own.unsaved += 1
+            self._pending = False
+
+    def state(self) -> bytes:
+        """What every GPU does, with evidence and next step, as JSON."""
+        now = clock()
+        with self.observer.lock:
+            told: dict[str, Any] = {
+                "driver": asdict(self.observer.driver),
+                "expected": self.observer.expected,
+                "visible": self.observer.visible,
+                "gpus": [
+                    {
+                        "uuid": gpu.uuid,
+                        "index": gpu.index,
+                        "name": gpu.name,
+                        "states": [
+                            {
+                                **asdict(state),
+                                "for_seconds": now
+                                - self.observer.since.get((gpu.uuid, state.name), now),
+                            }
+                            for state in self.observer.states.get(gpu.uuid, [])
+                        ],
+                        "xids": [asdict(x) for x in self.observer.book.of(gpu.pci, now)],
+                    }
+                    for gpu in sorted(self.observer.gpus.values(), key=lambda gpu: gpu.index)
+                ],
+            }
+        return json.dumps(told).encode()

@@ -1,0 +1,115 @@
+"""GET /metrics, /state and /healthy, for who has the token. Read-only."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+_MOST_AT_ONCE = 16
+_PATIENCE_SECONDS = 5
+
+
+def ensure_token(path: Path) -> None:
+    """Make a token where there is none; it never leaves the server by itself.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w", encoding="ascii") as handle:
+        handle.write(secrets.token_urlsafe(32) + "\n")
+
+
+class Server(ThreadingHTTPServer):
+    """Answers a few at once; who is too many is told so and not kept waiting."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(
+        self, listen: str, port: int, token_file: str, pages: dict[str, Callable[[], bytes]]
+    ) -> None:
+        if ipaddress.ip_address(listen).version == 6:
+            self.address_family = socket.AF_INET6
+        self.pages = pages
+        self._token_file = token_file
+        self._room = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        super().__init__((listen, port), _Handler)
+
+    def allows(self, header: str | None) -> bool:
+        """Whether a request has the token; nobody does while the token cannot be read."""
+        if not self._token_file:
+            return True
+        try:
+            # Read each time: a rotated token counts at once.
+            token = Path(self._token_file).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return False
+        given = (header or "").removeprefix("Bearer ")
+        return bool(token) and hmac.compare_digest(given.encode(), token.encode())
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hand it to a thread, if there is room."""
+        if not self._room.acquire(blocking=False):
+            request.settimeout(1)
+            try:
+                request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+            except OSError:
+                pass
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and make room."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = _PATIENCE_SECONDS
+    server_version = "node-agent"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """One page."""
+        page = self.server.pages.get(self.path.split("?")[0])
+        if self.path == "/healthy":
+            # Says only that the process answers: no reading, so no token.
+            self._answer(200, b"ok\n")
+        elif not self.server.allows(self.headers.get("Authorization")):
+            self._answer(401, b"a bearer token is needed\n", {"WWW-Authenticate": "Bearer"})
+        elif page is None:
+            self._answer(404, b"there are /metrics, /state and /healthy\n")
+        else:
+            self._answer(200, page())
+
+    def _answer(self, code: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(code)
+        kind = "application/json" if self.path == "/state" and code == 200 else "text/plain"
+        self.send_header("Content-Type", f"{kind}; version=0.0.4; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class' name
+        """Scrapes are not written down."""
