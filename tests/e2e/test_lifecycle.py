@@ -104,7 +104,7 @@ def test_preview_touches_nothing(stack: Stack) -> None:
 def test_data_is_not_removed_without_a_word(stack: Stack) -> None:
     stack.declare(servers=[{**SERVER, "name": "renamed"}])
     said = stack.ferry("up", code=2).stderr
-    assert "datasets, the bucket, gpu-1's disk: no longer declared" in said
+    assert "datasets, the key of its sealed data, gpu-1's disk: no longer declared" in said
     assert "repeat with --yes" in said
     stack.declare(servers=[SERVER], object_stores=[{"name": "datasets"}])
     assert set(stack.json("up")["changes"]) == {"same"}
