@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 from gpuferry.engine import find
 from gpuferry.errors import SpecError
@@ -13,18 +14,29 @@ from gpuferry.operate.console import say_on_stderr
 from gpuferry.paths import REPOSITORY
 from gpuferry.prepare import docker_engine, packages, prerequisites
 
-# Suite to (needs the engine, needs Docker, how many run side by side).
+
+class Suite(NamedTuple):
+    """What a suite needs, and how many of its tests run side by side."""
+
+    engine: bool
+    docker: bool
+    workers: int
+    # Tests of one module share servers, so they stay together and in order.
+    modules_stay_together: bool = True
+
+
 SUITES = {
-    "unit": (False, False, 2),
-    "gpusim": (False, False, 2),
-    "browser": (False, False, 1),
-    "conformance": (True, False, 1),
+    "unit": Suite(False, False, 2),
+    # These sleep most of their time, and share nothing.
+    "gpusim": Suite(False, False, 10, modules_stay_together=False),
+    "browser": Suite(False, False, 1),
+    "conformance": Suite(True, False, 1),
     # They wait for servers about a third of the time.
-    "nodes": (False, True, 3),
+    "nodes": Suite(False, True, 3),
     # Two guests side by side; under emulation each mostly uses one processor.
-    "vm": (False, True, 2),
-    "e2e": (True, True, 3),
-    "slow": (False, True, 2),
+    "vm": Suite(False, True, 2),
+    "e2e": Suite(True, True, 3),
+    "slow": Suite(False, True, 2),
 }
 # Only when named: minutes of an emulated machine that builds modules.
 ON_DEMAND = {"slow"}
@@ -57,19 +69,20 @@ def run(suites: list[str], pytest_arguments: list[str]) -> int:
 
 
 def _run(suite: str, arguments: list[str]) -> tuple[int, float]:
-    needs_engine, needs_docker, workers = SUITES[suite]
+    needs = SUITES[suite]
     environment = dict(os.environ)
-    if needs_engine:
+    if needs.engine:
         environment["GPUFERRY_PULUMI"] = str(find.ensure(say_on_stderr).path)
     if suite in _PROGRAMS:
         packages.install_missing(say_on_stderr, _PROGRAMS[suite])
-    if needs_docker:
+    if needs.docker:
         prerequisites.prepare("local", say_on_stderr)
     say_on_stderr(f"running tests/{suite}")
     started = time.monotonic()
     command = [sys.executable, "-m", "pytest", f"tests/{suite}", *arguments]
-    if workers > 1:
-        command += ["-n", str(workers), "--dist", "loadscope"]
+    if needs.workers > 1:
+        spread = "loadscope" if needs.modules_stay_together else "load"
+        command += ["-n", str(needs.workers), "--dist", spread]
     code = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
     if code == _NOTHING_COLLECTED:
         say_on_stderr(f"tests/{suite}: nothing was collected, which is a failure")
