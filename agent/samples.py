@@ -85,12 +85,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A fault that the driver told of. `action` is the catalogue's, see xid.json."""
+    """A fault that the driver told of. `action` is the catalogue's, see xid.json.
+
+    `age_seconds` is since its first line, `quiet_seconds` since its last.
+    """
 
     code: int
     action: str
     what: str
     age_seconds: float
+    quiet_seconds: float
     line: str = ""
     pid: int | None = None
 

@@ -56,6 +56,8 @@ class XidBook:
                 text = entry.line or line.text
                 pid = line.pid if entry.pid is None else entry.pid
                 last = max(entry.last, at)
+                if at > entry.last:
+                    self.clocks[_key(line)] = clock
                 # The line may say what the event could not: 154 names the action.
                 asked = entry.action if entry.line else xid.action(line, self._rules)
                 self.entries[number] = replace(entry, line=text, pid=pid, last=last, action=asked)
@@ -64,7 +66,7 @@ class XidBook:
         self.entries.append(
             Entry(line.pci, line.code, line.kind, action, what, at, at, clock, line.text, line.pid)
         )
-        key = f"{line.pci} {line.code}" if line.kind == "xid" else f"{line.pci} {_SWITCH}"
+        key = _key(line)
         self.counts[key] = self.counts.get(key, 0) + 1
         self.clocks[key] = clock
         return True
@@ -84,6 +86,7 @@ class XidBook:
                 action=xid.beside(e.code, e.action, codes - {e.code}),
                 what=e.what,
                 age_seconds=max(0.0, now - e.at),
+                quiet_seconds=max(0.0, now - e.last),
                 line=e.line,
                 pid=e.pid,
             )
@@ -100,3 +103,8 @@ class XidBook:
                 {f: getattr(e, f) for f in Entry.__dataclass_fields__} for e in self.entries
             ],
         }
+
+
+def _key(line: Line) -> str:
+    """Under which its kind is counted."""
+    return f"{line.pci} {line.code if line.kind == 'xid' else _SWITCH}"

@@ -93,7 +93,7 @@ def _reset_due(window: Window) -> State | None:
 def _told_by_xid(window: Window, limits: Thresholds) -> State | None:
     """Xids that stop nothing: the job's own faults, and those that somebody has to look up."""
     quiet = ("ignore", "reset_gpu", "reboot", "inspect")
-    recent = [x for x in window.health.xids if x.age_seconds <= limits.xid_seconds]
+    recent = [x for x in window.health.xids if x.quiet_seconds <= limits.xid_seconds]
     told = [x for x in recent if x.action not in quiet]
     if not told:
         return None

@@ -137,16 +137,18 @@ FRESH, OLD = Progress(5.0, 20.0), Progress(360.0, 20.0)
         ("one poll failed", window(trace(), health=Health(error=15, error_polls=1)), ["unknown"]),
         ("it was here before", window(trace(), health=Health(seen=False)), ["fault"]),
         ("Xid 79 a minute ago", window(trace(), health=Health(xids=(
-            XidEvent(79, "reboot", "lost", 60.0),))), ["fault"]),
+            XidEvent(79, "reboot", "lost", 60.0, 60.0),))), ["fault"]),
         ("Xid 79 an hour ago", window(trace(), health=Health(xids=(
-            XidEvent(79, "reboot", "lost", 3600.0),))), ["idle"]),
+            XidEvent(79, "reboot", "lost", 3600.0, 3600.0),))), ["idle"]),
+        ("an Xid an hour ago that has come again ever since", window(trace(), health=Health(xids=(
+            XidEvent(62, "reset_gpu", "halt", 3600.0, 30.0),))), ["fault"]),
         ("Xid 13 is the job's own", window(trace(), health=Health(xids=(
-            XidEvent(13, "restart_app", "exception", 6.0),))), ["idle", "job_fault"]),
+            XidEvent(13, "restart_app", "exception", 6.0, 6.0),))), ["idle", "job_fault"]),
         ("one that nobody knows is not dropped", window(trace(), health=Health(xids=(
-            XidEvent(999, "unknown", "?", 6.0), XidEvent(13, "restart_app", "e", 3.0)))),
+            XidEvent(999, "unknown", "?", 6.0, 6.0), XidEvent(13, "restart_app", "e", 3.0, 3.0)))),
          ["idle", "xid"]),
         ("the cleanup after another is nothing", window(trace(), health=Health(xids=(
-            XidEvent(45, "ignore", "cleanup", 6.0),))), ["idle"]),
+            XidEvent(45, "ignore", "cleanup", 6.0, 6.0),))), ["idle"]),
         ("the driver hangs", window(trace(), driver=Driver("hung", "f", 12.0)), ["driver_hung"]),
         ("the driver refuses", window((), driver=Driver("failed", "mismatch")), ["fault"]),
         ("switched off", window((), driver=Driver("off")), ["unknown"]),
@@ -209,7 +211,7 @@ def test_a_job_that_warms_up_is_not_starved() -> None:
 
 
 def test_one_lost_gpu_names_the_root_of_its_xids() -> None:
-    xids = (XidEvent(62, "reset_gpu", "halt", 50.0), XidEvent(119, "reset_gpu", "rpc", 10.0))
+    xids = (XidEvent(62, "reset_gpu", "halt", 50.0, 50.0), XidEvent(119, "reset_gpu", "rpc", 10.0, 10.0))
     (state,) = judge(window(trace(), health=Health(xids=xids)), Thresholds())
     assert state.evidence.startswith("Xid 62")
     assert "1 more" in state.evidence

@@ -80,6 +80,13 @@ def test_the_same_fault_every_ten_seconds_is_one_incident_and_later_another() ->
     assert b.counts == {"0000:04:00 31": 2}
 
 
+def test_a_storm_is_told_for_as_long_as_it_lasts() -> None:
+    b = fill(book(), *[X + "62, 0000"] * 40, step=30)
+    (event,) = b.of("0000:04:00", 1300)
+    assert (event.age_seconds, event.quiet_seconds) == (1200, 30)
+    assert b.clocks["0000:04:00 62"] == b.entries[0].clock + 39
+
+
 def test_an_unknown_code_is_told_with_its_line() -> None:
     (event,) = fill(book(), X + "999, something new").of("0000:04:00", 110)
     assert (event.action, event.line) == ("unknown", X + "999, something new")
