@@ -81,9 +81,10 @@ def advance(
 
 def _energy(account: Account, counter: float | None) -> Account:
     """Add what the counter grew by; after a reset it counts from zero."""
-    if counter is None:
-        return account
     same = account.counter_boot == account.boot
+    if counter is None or (same and counter == account.counter):
+        # The same reading again: the next step of the counter is of all the time since the first.
+        return account
     seconds = account.at - account.counter_at if same else account.at
     grown = counter - account.counter if account.counter is not None and same else counter
     reset = account.counter is not None and (not same or grown < 0)
