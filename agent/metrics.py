@@ -137,7 +137,7 @@ class Exposition(Collector):
         yield _family("gpu_clock_event", text, ["uuid", "reason"], events)
         pids = ((gpu.uuid, gpu.value("pids", now) if ok else None) for gpu in gpus)
         counts = (([uuid], float(len(found))) for uuid, found in pids if found is not None)
-        yield _family("gpu_processes", "Processes that compute on it", ["uuid"], counts)
+        yield _family("gpu_processes", "Processes that compute or draw on it", ["uuid"], counts)
         missing = (
             ([gpu.uuid, field, reason], 1.0)
             for gpu in gpus

@@ -53,8 +53,13 @@ def _processes(handle: Any) -> tuple[list[int]]:
         compute = pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
     except pynvml.NVMLError_FunctionNotFound:
         compute = pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
+    try:
+        # Renderers on Vulkan or EGL are in no list of compute processes.
+        graphics = pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3(handle)
+    except (pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NotSupported):
+        graphics = []
     # Early 535 drivers have wider entries than the caller expects: pids 0 and 4294967295.
-    return (sorted({int(p.pid) for p in compute if 0 < p.pid <= _PID_MOST}),)
+    return (sorted({int(p.pid) for p in [*compute, *graphics] if 0 < p.pid <= _PID_MOST}),)
 
 
 def _utilization(handle: Any) -> tuple[float, float]:
