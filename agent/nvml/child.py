@@ -135,6 +135,7 @@ class Child:
         values: dict[str, Any] = {}
         unavailable = self._unavailable.setdefault(uuid, {})
         before = dict(unavailable)
+        unknown: Exception | None = None
         for getter in GETTERS:
             if number % getter.every:
                 continue
@@ -145,18 +146,28 @@ class Child:
                 # pynvml raises more than NVMLError; no getter is worth the others.
                 code = getattr(error, "value", None)
                 if code in DEVICE_ERRORS:
-                    return {"error": code, "text": _text(error)}
+                    return self._failed(uuid, error)
+                if code == pynvml.NVML_ERROR_UNKNOWN:
+                    unknown = error
                 unavailable.update(dict.fromkeys(getter.names, reason(error)))
                 continue
             for name, value in zip(getter.names, answer, strict=True):
                 values[name] = value
                 unavailable.pop(name, None)
+        if unknown and not values:
+            # One call that fails so is one reading less; all of them are the GPU.
+            return self._failed(uuid, unknown)
         kept, doubted = believed(values)
         unavailable.update(dict.fromkeys(doubted, "implausible"))
         told: dict[str, Any] = {"values": kept}
         if unavailable != before or number == 0:
             told["unavailable"] = unavailable
         return told
+
+    def _failed(self, uuid: str, error: Exception) -> dict[str, Any]:
+        """Nothing told before counts; what is not to be had is told anew when it answers again."""
+        self._unavailable.pop(uuid, None)
+        return {"error": getattr(error, "value", 0), "text": _text(error)}
 
 
 def _text(error: Exception) -> str:

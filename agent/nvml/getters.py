@@ -15,8 +15,8 @@ from agent.nvml.periods import PERIODS
 
 MIB = 1 << 20
 _PID_MOST = 1 << 22  # Linux' own limit
-# Results that are about the whole GPU: lost, needs a reset, unknown error.
-DEVICE_ERRORS = (pynvml.NVML_ERROR_GPU_IS_LOST, 16, pynvml.NVML_ERROR_UNKNOWN)
+# Results that are about the whole GPU: lost, needs a reset.
+DEVICE_ERRORS = (pynvml.NVML_ERROR_GPU_IS_LOST, 16)
 _REASONS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: "not_supported",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "function_not_found",
