@@ -22,7 +22,8 @@ from agent.samples import Driver, HostPoint, Window, Work
 from agent.xid_book import XidBook
 from agent.xid_lines import Line, address
 
-_HOST_POINTS = 64
+# Half an hour, as long as a GPU's own points: a rule looks at both.
+_HOST_POINTS = 361
 # What comes and goes is written down once in that time (DCGM#279: 250 MB of log a day).
 _SAID_SECONDS = 600.0
 

@@ -32,9 +32,9 @@ class State:
     name: str
     evidence: str
     next_step: str = ""
-    severity: Severity = "info"
+    severity: Severity | Literal[""] = ""
     cause: str = ""
 
     def __post_init__(self) -> None:
-        if self.severity == "info":
+        if not self.severity:
             object.__setattr__(self, "severity", _SEVERITY.get(self.name, "info"))

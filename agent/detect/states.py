@@ -99,6 +99,9 @@ def _nobody(window: Window, limits: Thresholds) -> State:
         return State("working", f"utilisation up to {fraction(busiest)} within the last minute")
     if held > limits.leaked_memory_bytes or work.absent or work.zombies:
         return State("unknown", f"{held / 2**20:.0f} MiB in use by no living process yet", "wait")
+    if any(p.work is None or p.work.pids for p in points):
+        why = "a process was there, or may have been, within the last minute"
+        return State("unknown", why, "wait a minute", "info")
     if None in most or not covers(window, limits.window_seconds):
         return State("unknown", "utilisation is not known for the whole window", "wait a minute")
     return State("idle", f"no process, utilisation at most {fraction(busiest)}", "", "info")
@@ -140,8 +143,7 @@ def _process_hung(window: Window, limits: Thresholds) -> State | None:
     if not covers(window, limits.hung_seconds) or job_seconds(window) < limits.hung_seconds:
         return None
     for p in points:
-        assert p.work is not None
-        if p.utilization_most is None or p.utilization_most >= limits.idle_utilization:
+        if p.work is None or p.utilization_most is None or p.utilization_most >= limits.idle_utilization:
             return None
         if p.work.cores is None or p.work.cores >= limits.hung_cores:
             return None

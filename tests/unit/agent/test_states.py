@@ -50,6 +50,10 @@ FRESH, OLD = Progress(5.0, 20.0), Progress(360.0, 20.0)
     ("what", "w", "expected"),
     [
         ("nobody on it for a minute", window(trace()), ["idle"]),
+        ("a process ended half a minute ago",
+         window((*trace(work=JOB)[:-6], *trace(30))), ["unknown"]),
+        ("half a minute ago nobody knew of processes",
+         window((*trace(work=None)[:-6], *trace(30))), ["unknown"]),
         ("just started: half a window says nothing", window(trace(30)), ["unknown"]),
         ("no readings at all", window(()), ["unknown"]),
         ("the last reading is old", replace(window(trace()), now=NOW + 100), ["unknown"]),
@@ -241,3 +245,17 @@ def test_every_state_that_asks_for_action_says_what_to_do() -> None:
         (state,) = judge(w, Thresholds())
         assert state.severity in ("warning", "critical")
         assert state.next_step
+
+
+def test_reading_that_is_switched_off_on_purpose_is_no_warning() -> None:
+    (state,) = judge(Window(now=NOW, driver=Driver("off")), Thresholds())
+    assert (state.name, state.severity) == ("unknown", "info")
+
+
+def test_points_that_lie_closer_than_their_length_do_not_end_the_agent() -> None:
+    """A late loop catches up: more points than the job's own within the five minutes."""
+    crowded = tuple(
+        Point(at=NOW - 4.5 * n, utilization_most=0.0, work=JOB if n < 60 else None)
+        for n in reversed(range(80))
+    )
+    assert names(window(crowded)) == ["allocated_idle"]
