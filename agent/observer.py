@@ -26,6 +26,8 @@ from agent.xid_lines import Line, address
 _HOST_POINTS = 361
 # What comes and goes is written down once in that time (DCGM#279: 250 MB of log a day).
 _SAID_SECONDS = 600.0
+# Stands for a UUID that the driver did not tell.
+_NAMELESS = "index-"
 
 
 class Observer:
@@ -76,8 +78,11 @@ class Observer:
             if "error" in told:
                 gpu.fail(told["error"], told["text"])
             else:
-                gpu.index, gpu.name, gpu.pci = told["index"], told["name"], address(told["pci"])
+                gpu.index, gpu.name = told["index"], told["name"]
+                gpu.pci = address(told["pci"]) if told["pci"] else ""
         self._inventory_known = True
+        # One that once could not say who it is, has said so now.
+        self.gpus = {u: g for u, g in self.gpus.items() if g.seen or not u.startswith(_NAMELESS)}
         present = sum(gpu.seen for gpu in self.gpus.values())
         if self.config.expected_gpus is not None and present >= self.config.expected_gpus:
             # Exchanged ones are not missed when all that were declared are there.
@@ -86,7 +91,7 @@ class Observer:
     def _by_index(self, index: int) -> str:
         """A GPU that cannot say who it is, is who was there before."""
         known = (g.uuid for g in self.gpus.values() if g.index == index and not g.seen)
-        return next(known, f"index-{index}")
+        return next(known, f"{_NAMELESS}{index}")
 
     def sample(self, message: dict[str, Any], now: float) -> list[tuple[str, int]]:
         """One cycle of the child; returns the Xid events in it."""
@@ -179,7 +184,8 @@ class Observer:
         inventory = {
             uuid: {"index": gpu.index, "name": gpu.name, "pci": gpu.pci}
             for uuid, gpu in self.gpus.items()
-            if gpu.pci
+            if not uuid.startswith(_NAMELESS)
         }
-        accounts = {uuid: accounting.plain(a) for uuid, a in self.accounts.items()}
+        accounts = {uuid: accounting.plain(a) for uuid, a in self.accounts.items()
+                    if not uuid.startswith(_NAMELESS)}  # fmt: skip
         return {"inventory": inventory, "accounts": accounts, "xids": self.book.plain()}

@@ -79,6 +79,8 @@ def _nobody(window: Window, limits: Thresholds) -> State:
         lambda p: (
             bool(p.work and not p.work.pids)
             and (p.memory_used_bytes or 0) > limits.leaked_memory_bytes
+            # What computes is somebody's, listed or not.
+            and (p.utilization_most or 0) < limits.idle_utilization
         ),
     )
     if (

@@ -66,6 +66,8 @@ FRESH, OLD = Progress(5.0, 20.0), Progress(360.0, 20.0)
         ("processes not told, but busy", window(trace(work=None, utilization=0.9)), ["working"]),
         ("memory in use not told", window(trace(memory_used_bytes=None)), ["unknown"]),
         ("busy without a process that is listed", window(trace(utilization=0.5)), ["working"]),
+        ("the same, and it holds memory: it is somebody's",
+         window(trace(utilization=0.5, memory_used_bytes=4e9)), ["working"]),
         ("training", window(trace(utilization=0.95, power_watts=500, **HELD)), ["working"]),
         # NCCL#968, soperator#796: full counter, low power.
         ("100 % at 17 % of the power, no word of progress", window(trace(**SPIN)),
