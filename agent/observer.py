@@ -156,7 +156,13 @@ class Observer:
                     seen=gpu.seen or not self._inventory_known,
                 ),
                 driver=self.driver,
-                progress=of_job(self.tracks, pids, now, self.config.progress_folder),
+                progress=of_job(
+                    self.tracks,
+                    pids,
+                    now,
+                    self.config.progress_folder,
+                    work.started if work else None,
+                ),
             )
             states = judge(window, self.config.thresholds)
             before = {state.name for state in self.states.get(uuid, [])}

@@ -148,6 +148,7 @@ def judge(before: Reading | None, now: Reading, listed: Iterable[int]) -> Work:
         pids=living,
         absent=tuple(p for p in listed if p not in now.processes),
         zombies=zombies,
+        started=min((now.processes[p].start / _TICKS for p in living), default=None),
         cores=sum(cores.values()) if cores or (before and not members) else None,
         main_cores=max((cores[p] for p in living if p in cores), default=None),
         worker_cores=sum(own_workers) / len(own_workers) if own_workers else None,

@@ -6,7 +6,9 @@ pid of the job (as the server sees it), the file speaks for that job alone, else
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import heapq
 import os
 import stat
 from collections.abc import Iterable
@@ -16,6 +18,8 @@ from agent.samples import Progress
 
 _MOST_FILES = 64
 _MOST_BYTES = 64
+# Times of files and of processes are from two clocks, one of which is set now and then.
+_SLACK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,18 @@ def follow(track: Track | None, value: str, at: float, changed_before: float = 0
 
 
 def of_job(
-    tracks: dict[str, Track], pids: Iterable[int], now: float, folder: str
+    tracks: dict[str, Track], pids: Iterable[int], now: float, folder: str, started: float | None
 ) -> Progress | None:
-    """The progress of a job: of its own file, else the freshest of those that name no process."""
+    """The progress of a job: of its own file, else the freshest of those that name no process.
+
+    What last changed before the job began (`started`, on the clock of `now`) is another job's,
+    also under a number that was used again, and says nothing about this one.
+    """
+    tracks = {
+        path: track
+        for path, track in tracks.items()
+        if started is None or track.changed >= started - _SLACK_SECONDS
+    }
     own = {str(pid) for pid in pids}
     names = {path: path.rpartition("/")[2] for path in tracks}
     in_folder = {path for path in tracks if path.startswith(f"{folder}/")}
@@ -87,11 +100,18 @@ class ProgressFiles:
         self.tracks = seen
 
     def _steps(self) -> list[str]:
+        """The files written last: jobs that ended leave theirs, and those are not in the way."""
+        written: list[tuple[float, str]] = []
         try:
-            names = sorted(os.listdir(self._folder))[:_MOST_FILES]
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if not entry.name.startswith("."):
+                        with contextlib.suppress(FileNotFoundError):
+                            changed = entry.stat(follow_symlinks=False).st_mtime
+                            written.append((changed, entry.path))
         except OSError:
             return []
-        return [f"{self._folder}/{name}" for name in names if not name.startswith(".")]
+        return [path for _, path in heapq.nlargest(_MOST_FILES, written)]
 
     @staticmethod
     def _read(path: str) -> tuple[str, float] | None:

@@ -15,6 +15,8 @@ class Work:
     pids: tuple[int, ...] = ()
     absent: tuple[int, ...] = ()
     zombies: tuple[int, ...] = ()
+    # When the oldest of `pids` began, in seconds since boot.
+    started: float | None = None
     # CPU of all of them, of the busiest listed process, and per worker.
     cores: float | None = None
     main_cores: float | None = None

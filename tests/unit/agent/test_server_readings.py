@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -161,11 +162,35 @@ def test_a_jobs_own_file_speaks_for_it_and_others_for_all(tmp_path: Path) -> Non
     (tmp_path / "train").write_text("2")
     files.look(1010.0, wall)
     assert set(files.tracks) == {str(tmp_path / "42"), str(tmp_path / "train")}
-    mine = of_job(files.tracks, [42], 1010, str(tmp_path))
+    mine = of_job(files.tracks, [42], 1010, str(tmp_path), None)
     assert mine is not None
     assert mine.age_seconds == pytest.approx(10, abs=0.1)
-    assert of_job(files.tracks, [43], 1010, str(tmp_path)) == Progress(0.0, 0.0)
-    assert of_job({}, [42], 1010, str(tmp_path)) is None
+    assert of_job(files.tracks, [43], 1010, str(tmp_path), None) == Progress(0.0, 0.0)
+    assert of_job({}, [42], 1010, str(tmp_path), None) is None
+
+
+def test_what_an_earlier_job_left_says_nothing_of_a_later_one(tmp_path: Path) -> None:
+    files = ProgressFiles(str(tmp_path), [])
+    (tmp_path / "42").write_text("9000")
+    (tmp_path / "train").write_text("9000")
+    files.look(1000.0, (tmp_path / "train").stat().st_mtime + 600)
+    for pid in (42, 43):
+        # The number 42 was used again.
+        assert of_job(files.tracks, [pid], 1000, str(tmp_path), started=900) is None
+        found = of_job(files.tracks, [pid], 1000, str(tmp_path), started=300)
+        assert found is not None
+        assert found.age_seconds == pytest.approx(600)
+
+
+def test_a_hundred_files_of_old_jobs_do_not_hide_the_newest(tmp_path: Path) -> None:
+    for pid in range(100, 200):
+        (tmp_path / str(pid)).write_text("1")
+        os.utime(tmp_path / str(pid), (1e9, 1e9))
+    (tmp_path / "99").write_text("1")
+    files = ProgressFiles(str(tmp_path), [])
+    files.look(1000.0, 1e9)
+    assert len(files.tracks) == 64
+    assert f"{tmp_path}/99" in files.tracks
 
 
 def test_a_declared_file_shows_progress_by_its_age(tmp_path: Path) -> None:
@@ -173,7 +198,7 @@ def test_a_declared_file_shows_progress_by_its_age(tmp_path: Path) -> None:
     log.write_text("x")
     files = ProgressFiles("/none", [str(tmp_path / "*.log")])
     files.look(500.0, log.stat().st_mtime + 60)
-    found = of_job(files.tracks, [], 500, "/none")
+    found = of_job(files.tracks, [], 500, "/none", None)
     assert found is not None
     assert found.age_seconds == pytest.approx(60)
 
@@ -212,3 +237,10 @@ def test_what_is_no_mount_is_not_the_root_disk_once_more(tmp_path: Path) -> None
     found.ask()
     found._threads[str(tmp_path)].join(5)
     assert found.spaces == {}
+
+
+def test_this_process_began_on_the_clock_that_the_agent_counts_by() -> None:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    started = Processes().work({"a": [os.getpid()]})["a"].started
+    assert started is not None
+    assert now - 3600 < started <= now
