@@ -10,6 +10,8 @@ from typing import Any
 
 from agent.detect.thresholds import Thresholds
 
+MOST_SAMPLE_SECONDS = 2.0
+
 
 class ConfigError(Exception):
     """The configuration cannot be used; the text is one sentence for the user."""
@@ -67,10 +69,12 @@ def parse(data: dict[str, Any], where: str = "configuration") -> Config:
     refuse_public(config.listen, where)
     if not 0 < config.port < 65536:
         raise ConfigError(f"{where}: port is {config.port}; accepted: 1 to 65535.")
-    # nvitop-exporter's limit: below, the driver's own counters do not change any more.
-    if not 0.25 <= config.sample_seconds <= 60:
+    # nvitop-exporter's limit: below, the driver's own counters do not change any more. Above, other
+    # readings are stale before they come again: their periods are counted in samples.
+    if not 0.25 <= config.sample_seconds <= MOST_SAMPLE_SECONDS:
         raise ConfigError(
-            f"{where}: sample_seconds is {config.sample_seconds}; accepted: 0.25 to 60."
+            f"{where}: sample_seconds is {config.sample_seconds}; accepted: 0.25 to "
+            f"{MOST_SAMPLE_SECONDS:g}."
         )
     return config
 

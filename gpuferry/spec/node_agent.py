@@ -26,7 +26,7 @@ class AgentSpec(Strict):
     """The node agent of servers with GPUs."""
 
     sample_seconds: float = Field(
-        default=1.0, ge=0.25, le=60, description="between two looks at utilisation and power"
+        default=1.0, ge=0.25, le=2, description="between two looks at utilisation and power"
     )
     progress_files: list[Annotated[str, Field(pattern=r"^/")]] = Field(
         default_factory=list,

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent.config import Config, ConfigError, load, parse
+from agent.config import MOST_SAMPLE_SECONDS, Config, ConfigError, load, parse
+from agent.gpu import Gpu
+from agent.nvml.periods import PERIODS
+from agent.nvml.supervisor import Limits
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1", "::1", "10.1.2.3", "192.168.0.7", "fd00::1"])
@@ -29,7 +32,8 @@ def test_all_others_are_refused(listen: str) -> None:
         ({"port": 0}, "port is 0"),
         ({"port": "9750"}, "port cannot be '9750'"),
         ({"port": True}, "port cannot be True"),
-        ({"sample_seconds": 0.1}, "accepted: 0.25 to 60"),
+        ({"sample_seconds": 0.1}, "accepted: 0.25 to 2"),
+        ({"sample_seconds": 5.0}, "accepted: 0.25 to 2"),
         ({"nvml": 0}, "nvml cannot be 0"),
         ({"mounts": "/"}, "mounts cannot be '/'"),
         ({"expected_gpus": -1}, "expected_gpus"),
@@ -41,6 +45,17 @@ def test_all_others_are_refused(listen: str) -> None:
 def test_a_mistake_is_named(data: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says.replace("(", r"\(")):
         parse(data)
+
+
+@pytest.mark.parametrize("reading", sorted(PERIODS))
+def test_no_reading_is_stale_before_it_comes_again(reading: str) -> None:
+    """At the longest period that is accepted, one sample late."""
+    period = MOST_SAMPLE_SECONDS
+    due = PERIODS[reading] * period + period
+    gpu = Gpu("GPU-1", 0)
+    gpu.take({"values": {reading: 1.0}}, at=100.0)
+    assert gpu.value(reading, 100.0 + due) == 1.0
+    assert due < Limits().silence or PERIODS[reading] > 1, "else the reader is taken for hung"
 
 
 def test_values_are_taken(tmp_path: Path) -> None:
