@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import os
@@ -18,17 +19,22 @@ _PATIENCE_SECONDS = 5
 
 
 def ensure_token(path: Path) -> None:
-    """Make a token where there is none; it never leaves the server by itself.
+    """Make a token where there is none, or an empty file; it never leaves the server by itself.
 
     Raises:
         OSError: it cannot be written.
     """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size:
+            return
+    draft = path.with_name(f".{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as handle:
         handle.write(secrets.token_urlsafe(32) + "\n")
+        handle.flush()
+        os.fsync(handle.fileno())
+    draft.replace(path)
 
 
 class Server(ThreadingHTTPServer):

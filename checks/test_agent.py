@@ -15,10 +15,12 @@ import json, time, urllib.error, urllib.request
 config = json.load(open("/etc/gpuferry/agent.json"))
 host = config["listen"]
 address = f"[{host}]" if ":" in host else host
+# Without the proxies of the environment: they would be shown the token.
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def ask(path, headers={}):
     request = urllib.request.Request(f"http://{address}:{config['port']}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with direct.open(request, timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ""

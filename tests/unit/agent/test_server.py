@@ -1,0 +1,72 @@
+"""Who is answered: the token is there from the start, and nobody but the agent is shown it."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.ask import ask
+from agent.config import Config
+from agent.server import Server, ensure_token
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[Config]:
+    token = tmp_path / "token"
+    ensure_token(token)
+    server = Server("127.0.0.1", 0, str(token), {"/state": lambda: b"fine"})
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Config(port=server.server_address[1], token_file=str(token))
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_token_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    ensure_token(path)
+    first = path.read_text()
+    ensure_token(path)
+    assert path.read_text() == first
+    assert len(first) > 40
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    (tmp_path / ".token.draft").write_text("half")
+    ensure_token(tmp_path / "token")
+    assert len((tmp_path / "token").read_text()) > 40
+    assert not (tmp_path / ".token.draft").exists()
+
+
+@pytest.mark.parametrize("path", ["/state", "state"])
+def test_who_may_read_the_token_is_answered(config: Config, path: str) -> None:
+    assert ask(config, path) == "fine"
+
+
+def test_a_proxy_of_the_environment_is_not_shown_the_token(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(str(self.headers))
+            self.send_response(204)
+            self.end_headers()
+
+    proxy = http.server.HTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_address[1]}")
+    monkeypatch.setenv("no_proxy", "")
+    # urllib keeps what it first made of the environment.
+    monkeypatch.setattr(urllib.request, "_opener", None)
+    assert ask(config, "/state") == "fine"
+    proxy.shutdown()
+    proxy.server_close()
+    assert seen == []
