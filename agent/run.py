@@ -38,6 +38,11 @@ def clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def suspended() -> float:
+    """Seconds that this boot has slept: the kernel's log does not count them."""
+    return max(0.0, clock() - time.monotonic())
+
+
 def say(text: str) -> None:
     """For the journal."""
     print(text, file=sys.stderr, flush=True)
@@ -176,9 +181,10 @@ class Agent:
                 line = parser.parse(record.text)
                 if line is None:
                     continue
-                clock_then = time.time() - max(0.0, now - record.seconds)
+                # Right since the last suspend, which is what a running agent reads.
+                at = min(now, record.seconds + suspended())
                 with self.observer.lock:
-                    new |= self.observer.xid(line, record.seconds, clock_then)
+                    new |= self.observer.xid(line, at, time.time() - (now - at))
         self._own.log_lost = sum(log.lost for log, _ in self._logs)
         self._pending |= new
         return new
