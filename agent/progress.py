@@ -11,6 +11,7 @@ import glob
 import heapq
 import os
 import stat
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ _MOST_FILES = 64
 _MOST_BYTES = 64
 # Times of files and of processes are from two clocks, one of which is set now and then.
 _SLACK_SECONDS = 2.0
+_PATIENCE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,19 @@ class ProgressFiles:
         self._folder = folder
         self._patterns = tuple(patterns)
         self.tracks: dict[str, Track] = {}
+        self._thread: threading.Thread | None = None
+
+    def ask(self, now: float, wall: float) -> None:
+        """Look in a thread of its own: declared files may be on a file system that is dead.
+
+        While one waits, nothing is known of progress; `tracks` are those of the look before.
+        """
+        if self._thread and self._thread.is_alive():
+            self.tracks = {}
+            return
+        self._thread = threading.Thread(target=self.look, args=(now, wall), daemon=True)
+        self._thread.start()
+        self._thread.join(_PATIENCE_SECONDS)
 
     def look(self, now: float, wall: float) -> None:
         """Read all files again; `wall` only tells the age of a file at first sight."""

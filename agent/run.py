@@ -57,13 +57,12 @@ class Agent:
         self.config = config
         self._boot = (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         self._state = Path(config.state_file)
-        kept = store.read(self._state)
-        book = XidBook(xid.catalogue(CATALOGUE), self._boot, kept.get("xids", {}))
-        self.observer = Observer(config, self._boot, kept, book)
-        cursors = kept.get("cursors", {})
-        self._logs = [
-            (KernelLog(p, self._boot, cursors.get(p)), Parser()) for p in config.kernel_logs
-        ]
+        try:
+            self._restore(store.read(self._state))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Of another release, or changed by somebody: it costs history, nothing else.
+            say(f"{self._state} is left behind: {type(error).__name__}: {error}")
+            self._restore({})
         self.supervisor = Supervisor(config.sample_seconds, limits or Limits(), say)
         self._host, self._processes = Host(root), Processes(root)
         self._progress = ProgressFiles(config.progress_folder, config.progress_files)
@@ -72,6 +71,14 @@ class Agent:
         self._exposition = Exposition(self.observer, self._disks, self._own, clock)
         self._stop = threading.Event()
         self._pending = False
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        config, cursors = self.config, kept.get("cursors", {})
+        book = XidBook(xid.catalogue(CATALOGUE), self._boot, kept.get("xids", {}))
+        self.observer = Observer(config, self._boot, kept, book)
+        self._logs = [
+            (KernelLog(p, self._boot, cursors.get(p)), Parser()) for p in config.kernel_logs
+        ]
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT.
@@ -194,7 +201,7 @@ class Agent:
             listed = self.observer.listed(now)
         # Outside the lock: /proc can be slow on a busy server.
         work, host = self._processes.work(listed), self._host.point()
-        self._progress.look(now, time.time())
+        self._progress.ask(now, time.time())
         with self.observer.lock:
             self.observer.tracks = self._progress.tracks
             self.observer.condense(now, work, host)
