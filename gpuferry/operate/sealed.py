@@ -71,10 +71,15 @@ def push_with(run: Runner, vault: Vault, name: str, folder: str, host: str) -> d
     with _taking_turns(vault):
         found = run(orders.order(vault, ["cat", "config"]))
         if orders.is_missing(found):
-            orders.expect(run(orders.order(vault, ["init"])), f"{vault.name}: setting it up")
+            orders.expect(run(orders.init(vault)), f"{vault.name}: setting it up")
         else:
             orders.expect(found, vault.name)
     answer = run(orders.push(vault, name, folder, host))
+    if answer.get("code") == orders.UNREADABLE:
+        # restic keeps an incomplete snapshot, which would be the newest of its name.
+        half = orders.summary(answer)["snapshot"]
+        what = f"{name}: {folder} could be read in part only; its snapshot {half} is to be removed"
+        orders.expect(run(orders.forget(vault, half)), what)
     return orders.summary(orders.expect(answer, f"{name}: pushing {folder}", folder))
 
 

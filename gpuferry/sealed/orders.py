@@ -18,7 +18,7 @@ _SET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 # repository whatever went wrong; only the store's word for a missing object says there is none.
 _NO_REPOSITORY = (10, re.compile("The specified key does not exist"))
 _WRONG_KEY = (12, re.compile("wrong password or no key found"))
-_UNREADABLE = 3
+UNREADABLE = 3
 # restic tries a store for a quarter of an hour whatever is wrong. What moves data may do so; a
 # question, which comes first, may not.
 _ANSWER_SECONDS = 60
@@ -60,6 +60,16 @@ def set_name(name: str) -> str:
             "and '-', up to 64. Name it with --as."
         )
     return name
+
+
+def init(vault: Vault) -> dict[str, Any]:
+    """Set up the repository; as long as it takes: ended half-way, its key opens nothing."""
+    return {**order(vault, ["init"]), "seconds": None}
+
+
+def forget(vault: Vault, snapshot: str) -> dict[str, Any]:
+    """Take one snapshot away; what it shares with others stays."""
+    return order(vault, ["forget", snapshot])
 
 
 def push(vault: Vault, name: str, folder: str, host: str) -> dict[str, Any]:
@@ -123,9 +133,9 @@ def expect(answer: dict[str, Any], doing: str, folder: str = "") -> dict[str, An
             f"{doing}: the data in this bucket was sealed with another key than the stack's. If "
             "the stack is new, take the key of the old one: docs/encryption.md says how."
         )
-    if answer["code"] == _UNREADABLE:
+    if answer["code"] == UNREADABLE:
         raise StepFailed(
-            f"{doing}: some files could not be read, so the snapshot is incomplete: {_last(answer)}"
+            f"{doing}: some files could not be read, so nothing was kept: {_last(answer)}"
         )
     raise StepFailed(f"{doing}: {_last(answer)}")
 
@@ -134,6 +144,7 @@ _REFUSALS = {
     "no folder": "{folder} is not a folder there, or the whole system; name one that exists.",
     "mount point": "{folder} is where a file system is mounted; name a new folder in it.",
     "no parent": "{folder} cannot be made: the folder that it would be in does not exist.",
+    "link": "{folder} is a symbolic link; name the folder itself.",
     "not empty": "{folder} is not empty; nothing is overwritten. Name an empty or a new folder.",
     "no restic": "restic is not installed there: apt-get install restic",
 }

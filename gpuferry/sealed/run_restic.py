@@ -32,7 +32,7 @@ def restic(order: Order, arguments: list[str], folder: str | None = None) -> Ord
     process = subprocess.Popen(
         ["restic", *options, *arguments],
         cwd=folder,
-        env={**os.environ, **order["environment"], **files},
+        env={**_own_environment(), **order["environment"], **files},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -49,6 +49,12 @@ def restic(order: Order, arguments: list[str], folder: str | None = None) -> Ord
     return {"code": process.returncode, "out": said[0], "err": said[1]}
 
 
+def _own_environment() -> dict[str, str]:
+    """Without what somebody's own work with stores has set: restic would prefer it to ours."""
+    theirs = ("AWS_", "RESTIC_", "MINIO_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+
+
 def push(order: Order) -> Order:
     """Snapshot a folder, by its name alone: with its own owner and mode, without the path to it."""
     above, name = os.path.split(os.path.realpath(order["folder"]))
@@ -62,6 +68,8 @@ def pull(order: Order) -> Order:
     target = order["folder"]
     if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
         return {"refused": "not empty"}
+    if os.path.islink(target):
+        return {"refused": "link"}
     if os.path.ismount(target):
         return {"refused": "mount point"}
     above = os.path.dirname(target)

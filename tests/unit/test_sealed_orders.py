@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuferry.errors import SpecError, StepFailed
-from gpuferry.operate.sealed import vault_of
+from gpuferry.operate.sealed import push_with, vault_of
 from gpuferry.sealed import orders
 
 VAULT = orders.Vault(
@@ -62,7 +67,7 @@ def test_nothing_sealed_yet_is_told_from_a_store_that_cannot_be_read(
             StepFailed,
             "faces: unable to open config file: Stat: Access Denied.",
         ),
-        (answer(3, "error: open /x: permission denied\n"), StepFailed, "snapshot is incomplete"),
+        (answer(3, "error: open /x: permission denied\n"), StepFailed, "nothing was kept"),
         (answer(137), StepFailed, "exit code 137"),
         ({"refused": "not empty"}, SpecError, "/data/x is not empty; nothing is overwritten"),
     ],
@@ -100,3 +105,75 @@ def test_a_bucket_is_chosen_when_there_is_one_and_asked_for_otherwise() -> None:
         vault_of(one, "x")
     with pytest.raises(SpecError, match="more has no key for sealed data yet"):
         vault_of(two, "more")
+
+
+SUMMARY = (
+    '{"message_type":"summary","total_files_processed":2,"total_bytes_processed":4,'
+    '"data_added":4,"snapshot_id":"10f063517e806a78"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "says"),
+    [
+        (answer(0), "nothing was kept: read /x"),
+        (answer(1, "Fatal: locked"), "snapshot 10f06351 is to be removed: locked"),
+    ],
+)
+def test_a_snapshot_that_lacks_files_does_not_stay_as_the_newest(
+    forgotten: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    asked: list[list[str]] = []
+
+    def run(order: dict[str, Any]) -> dict[str, Any]:
+        asked.append(order["arguments"])
+        verb = order["arguments"][0]
+        return {"backup": answer(3, "read /x", SUMMARY), "forget": forgotten}.get(verb, answer(0))
+
+    with pytest.raises(StepFailed, match=says):
+        push_with(run, VAULT, "faces", "/data/faces", "here")
+    assert asked[-1] == ["forget", "10f06351"]
+
+
+def test_setting_a_repository_up_is_not_cut_short() -> None:
+    assert orders.init(VAULT)["seconds"] is None
+
+
+def run_restic(order: dict[str, Any], path: Path, **environment: str) -> dict[str, Any]:
+    """The program as it runs on servers, with a restic that prints its environment."""
+    path.mkdir()
+    (path / "restic").write_text("#!/bin/sh\nexec env\n")
+    (path / "restic").chmod(0o755)
+    program = Path(orders.__file__).with_name("run_restic.py")
+    done = subprocess.run(
+        [sys.executable, "-I", str(program)],
+        input=json.dumps(order).encode(),
+        env={"PATH": f"{path}:{os.environ['PATH']}", **environment},
+        capture_output=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def test_somebodys_own_credentials_do_not_come_before_the_stacks(tmp_path: Path) -> None:
+    theirs = {
+        "AWS_ACCESS_KEY_ID": "THEIRS", "AWS_PROFILE": "work", "RESTIC_PASSWORD": "theirs",
+        "RESTIC_REPOSITORY_FILE": "/x", "HTTPS_PROXY": "http://192.0.2.9",
+    }  # fmt: skip
+    seen = run_restic(orders.order(VAULT, ["snapshots"]), tmp_path / "bin", **theirs)["out"]
+    assert "THEIRS" not in seen
+    assert "theirs" not in seen
+    assert "AWS_PROFILE" not in seen
+    assert "RESTIC_REPOSITORY_FILE" not in seen
+    assert "RESTIC_REPOSITORY=s3:https://192.0.2.1/sets/gpuferry-sealed" in seen
+    assert "HTTPS_PROXY=http://192.0.2.9" in seen
+
+
+def test_a_link_is_refused_before_anything_is_restored(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    order = orders.pull(VAULT, "faces", str(tmp_path / "link"))
+    assert run_restic(order, tmp_path / "bin") == {"refused": "link"}
+    with pytest.raises(SpecError, match="symbolic link"):
+        orders.expect({"refused": "link"}, "faces", "/data/link")
