@@ -69,6 +69,12 @@ def mounted():
 
 def signature(path):
     """Kind and label of what is on a disk, read from the disk itself: udev may be late."""
+    # blkid says "nothing there" of a disk that it cannot read, too; such a one is not empty.
+    try:
+        with open(path, "rb", buffering=0) as disk:
+            disk.read(1 << 16)
+    except OSError:
+        return "what cannot be read", ""
     said = run("blkid", "--probe", "--output", "export", path, fine=(0, 2))
     fields = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     return fields.get("TYPE") or fields.get("PTTYPE") or "", fields.get("LABEL", "")
@@ -215,9 +221,28 @@ def open_volume(volume):
     mapper = f"/dev/mapper/{name}"
     if fresh or signature(mapper)[0] == "":
         # A header that an interrupted run left without a file system gets one.
+        if not fresh and damaged(mapper):
+            raise Trouble(
+                f"{volume['path']}: the file system on {mapper} is damaged; nothing is made anew. "
+                f"Look with: e2fsck -b 32768 {mapper}"
+            )
         run("mkfs.ext4", "-q", "-m", "0", mapper)
     run("mount", "-o", "nodev,nosuid", mapper, volume["path"])
     grow(volume)
+
+
+def damaged(path):
+    """Whether a disk without a superblock still has ext4's first copy of it.
+
+    Where that is: mke2fs(8), -b; its magic and its own group: Documentation/filesystems/ext4/super.
+    """
+    with open(path, "rb") as disk:
+        for copy, size in ((8193, 1024), (16384, 2048), (32768, 4096)):
+            disk.seek(copy * size)
+            block = disk.read(1024)
+            if block[0x38:0x3A] == b"\x53\xef" and block[0x5A:0x5C] == b"\x01\x00":
+                return True
+    return False
 
 
 def open_kept(volume):

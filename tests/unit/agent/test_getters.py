@@ -38,7 +38,9 @@ def test_a_renderer_is_in_the_list_of_graphics_only(monkeypatch: pytest.MonkeyPa
     assert PIDS.read(None) == ([7, 9],)
 
 
-@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED])  # fmt: skip
+@pytest.mark.parametrize(
+    "code", [pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED]
+)
 def test_a_gpu_without_graphics_still_lists_its_jobs(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
@@ -72,9 +74,7 @@ UNKNOWN = fails(pynvml.NVML_ERROR_UNKNOWN)
 def test_one_call_with_an_unknown_error_is_one_reading_less(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (sample,) = told(
-        monkeypatch, {"utilization": lambda _: (0.5,), "energy_joules": UNKNOWN}
-    )
+    (sample,) = told(monkeypatch, {"utilization": lambda _: (0.5,), "energy_joules": UNKNOWN})
     assert sample == {
         "values": {"utilization": 0.5}, "unavailable": {"energy_joules": "error_999"}
     }  # fmt: skip

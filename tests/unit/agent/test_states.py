@@ -217,7 +217,10 @@ def test_a_job_that_warms_up_is_not_starved() -> None:
 
 
 def test_one_lost_gpu_names_the_root_of_its_xids() -> None:
-    xids = (XidEvent(62, "reset_gpu", "halt", 50.0, 50.0), XidEvent(119, "reset_gpu", "rpc", 10.0, 10.0))
+    xids = (
+        XidEvent(62, "reset_gpu", "halt", 50.0, 50.0),
+        XidEvent(119, "reset_gpu", "rpc", 10.0, 10.0),
+    )
     (state,) = judge(window(trace(), health=Health(xids=xids)), Thresholds())
     assert state.evidence.startswith("Xid 62")
     assert "1 more" in state.evidence
