@@ -53,7 +53,9 @@ def gpu(window: Window, limits: Thresholds) -> State | None:
             health.error, (f"every call fails: {health.error_text}", _STOPS["reset_gpu"])
         )
         return State("fault", f"{what} (NVML error {health.error})", step)
-    recent = [x for x in health.xids if x.quiet_seconds <= limits.xid_seconds and x.action in _STOPS]
+    recent = [
+        x for x in health.xids if x.quiet_seconds <= limits.xid_seconds and x.action in _STOPS
+    ]
     if recent:
         # The first is the root: later ones are its consequences (DCGM#235).
         root = max(recent, key=lambda x: x.age_seconds)

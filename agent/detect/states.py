@@ -145,7 +145,11 @@ def _process_hung(window: Window, limits: Thresholds) -> State | None:
     if not covers(window, limits.hung_seconds) or job_seconds(window) < limits.hung_seconds:
         return None
     for p in points:
-        if p.work is None or p.utilization_most is None or p.utilization_most >= limits.idle_utilization:
+        if (
+            p.work is None
+            or p.utilization_most is None
+            or p.utilization_most >= limits.idle_utilization
+        ):
             return None
         if p.work.cores is None or p.work.cores >= limits.hung_cores:
             return None
