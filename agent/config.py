@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from agent.detect.thresholds import Thresholds
+from agent.detect.thresholds import MOST_SECONDS, Thresholds
 
 MOST_SAMPLE_SECONDS = 2.0
 
@@ -66,6 +66,11 @@ def parse(data: dict[str, Any], where: str = "configuration") -> Config:
             **_typed(Thresholds, values["thresholds"], f"{where}: thresholds")
         )
     config = Config(**values)
+    for name, seconds in vars(config.thresholds).items():
+        if name.endswith("_seconds") and seconds > MOST_SECONDS:
+            raise ConfigError(
+                f"{where}: thresholds: {name} is {seconds:g}; accepted: 0 to {MOST_SECONDS:g}."
+            )
     refuse_public(config.listen, where)
     if not 0 < config.port < 65536:
         raise ConfigError(f"{where}: port is {config.port}; accepted: 1 to 65535.")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# As long as the agent keeps its points: what is to last longer would never be found to.
+MOST_SECONDS = 1800.0
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -36,7 +39,7 @@ class Thresholds:
     hot_seconds: float = 60.0
     xid_seconds: float = 600.0
     # One poll after a boot was wrong on 63 healthy nodes (NVSentinel#1701).
-    fault_polls: int = 2
+    fault_polls: float = 2.0
     starved_utilization: float = 0.8  # the mission: < 80 % suggests starvation
     warm_up_seconds: float = 120.0
     psi_memory: float = 0.10  # samber/awesome-prometheus-alerts

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from agent.detect.thresholds import Thresholds
+from agent.detect.thresholds import MOST_SECONDS, Thresholds
 from gpuferry.spec.strict import Strict
 
 NAMES = sorted(field.name for field in dataclasses.fields(Thresholds))
@@ -19,6 +19,8 @@ def _known(thresholds: dict[str, float]) -> dict[str, float]:
             raise ValueError(f"{name!r} is no threshold; accepted: {', '.join(NAMES)}")
         if value < 0:
             raise ValueError(f"{name} is {value}; accepted: 0 or more")
+        if name.endswith("_seconds") and value > MOST_SECONDS:
+            raise ValueError(f"{name} is {value:g}; accepted: 0 to {MOST_SECONDS:g}")
     return thresholds
 
 

@@ -39,6 +39,7 @@ def test_all_others_are_refused(listen: str) -> None:
         ({"expected_gpus": -1}, "expected_gpus"),
         ({"thresholds": {"hung_secs": 1}}, "thresholds: 'hung_secs' is unknown"),
         ({"thresholds": {"hung_seconds": "5m"}}, "hung_seconds cannot be '5m'"),
+        ({"thresholds": {"hung_seconds": 3600}}, "hung_seconds is 3600; accepted: 0 to 1800"),
         ({"thresholds": []}, "thresholds cannot be"),
     ],
 )

@@ -18,6 +18,7 @@ from gpuferry import desired
 from gpuferry.errors import SpecError
 from gpuferry.paths import REPOSITORY
 from gpuferry.spec import parse_spec
+from gpuferry.spec.node_agent import NAMES
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,15 @@ def test_only_servers_with_gpus_get_it_and_know_how_many() -> None:
     assert "agent_expected_gpus" not in desired.role_variables(spec, without, desired.StackFacts())
 
 
+def test_every_threshold_of_the_stack_file_is_one_that_the_agent_starts_with() -> None:
+    said = {"thresholds": dict.fromkeys(NAMES, 3)}
+    servers = [{"name": "a", "gpu": {"model": "L4", "count": 1}}]
+    spec = parse_spec({"gpuferry:servers": servers, "gpuferry:agent": said})
+    found = desired.role_variables(spec, spec.servers[0], desired.StackFacts())
+    config = parse({"thresholds": json.loads(json.dumps(found["agent_thresholds"]))})
+    assert vars(config.thresholds) == dict.fromkeys(NAMES, 3)
+
+
 def test_what_the_stack_file_says_reaches_the_agent() -> None:
     said = {"thresholds": {"hung_seconds": 600}, "progress_files": ["/data/*.log"]}
     servers = [{"name": "a", "gpu": {"model": "L4", "count": 1}}]
@@ -102,6 +112,7 @@ def test_what_the_stack_file_says_reaches_the_agent() -> None:
     [
         ({"thresholds": {"hung_secs": 1}}, "'hung_secs' is no threshold; accepted: "),
         ({"thresholds": {"hung_seconds": -1}}, "accepted: 0 or more"),
+        ({"thresholds": {"hung_seconds": 3600}}, "accepted: 0 to 1800"),
         ({"sample_seconds": 0.1}, "sample_seconds"),
         ({"progress_files": ["x"]}, "progress_files"),
     ],
