@@ -80,6 +80,15 @@ def decide(life: Life, now: float, limits: Limits) -> Step:
     return "terminate" if silent_seconds(life, now) > patience else "wait"
 
 
+def _message(line: bytes) -> dict[str, Any] | None:
+    """None for what the driver's library itself prints there."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and "kind" in message else None
+
+
 class Supervisor:
     """The child process, its lines, and what is known about the driver from both."""
 
@@ -114,7 +123,7 @@ class Supervisor:
                 return []
         data = os.read(self._process.stdout.fileno(), 1 << 20)
         *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [json.loads(line) for line in lines if line]
+        return [message for line in lines if (message := _message(line))]
 
     def heard(self, message: dict[str, Any], now: float) -> None:
         """Take note of a line."""

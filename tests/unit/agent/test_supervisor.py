@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from agent.nvml.supervisor import Life, Limits, Step, back_off, decide, notice, silent_seconds
+from agent.nvml.supervisor import (
+    Life,
+    Limits,
+    Step,
+    Supervisor,
+    back_off,
+    decide,
+    notice,
+    silent_seconds,
+)
 
 L = Limits()
 
@@ -46,3 +57,15 @@ def test_a_hang_is_noticed_in_time_and_only_a_sample_ends_it() -> None:
 
 def test_the_back_off_grows_to_its_limit() -> None:
     assert [back_off(n, L) for n in (0, 1, 2, 3, 7, 100)] == [0, 1, 2, 4, 15, 15]
+
+
+def test_what_the_drivers_library_prints_does_not_end_the_agent() -> None:
+    supervisor = Supervisor(1.0, L, lambda text: None)
+    said = 'warning: no such device\n{"kind": "hello"}\n7\n{"kind": "sam'
+    process = subprocess.Popen(["printf", "%s", said], stdout=subprocess.PIPE)
+    supervisor._process = process
+    process.wait()
+    supervisor.life = Life("ending")
+    assert supervisor.messages(5) == [{"kind": "hello"}]
+    supervisor.step(0)
+    assert supervisor.pid is None
