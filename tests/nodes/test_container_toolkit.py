@@ -45,6 +45,8 @@ def test_the_specification_is_there_before_docker_after_a_restart(node):
     node.run("rm /etc/cdi/nvidia.json")
     node.restart()
     order = node.run(
+        # SSH answers before the last units of the boot are there.
+        "systemctl is-system-running --wait >/dev/null || true; "
         "systemctl show -p ActiveEnterTimestampMonotonic --value nvidia-cdi-refresh docker"
     ).split()
     assert int(order[0]) < int(order[1])
