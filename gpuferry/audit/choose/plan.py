@@ -40,6 +40,9 @@ def make_plan(workloads: list[Workload], offers: Offers) -> Plan:
     processes = len(os.sched_getaffinity(0)) if len(workloads) > DESCRIBED else 1
     decisions = parallel.split(lambda w: decide(fleet, w, kept), workloads, fleet, processes)
     servers = plan_servers(fleet, decisions, fleet.places)
+    for server in servers:
+        for decision in server.workloads:
+            decision.notes += remarks.moved(decision, server)
     plan = Plan(decisions, servers, offers, fleet)
     plan.notes = _notes(plan)
     return plan

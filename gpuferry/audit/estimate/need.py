@@ -141,11 +141,14 @@ def _find_assumed(w: Workload) -> list[str]:
         return ["resolution is not given: 1024 x 1024 is assumed"]
     if w.family != "llm" or not w.has("params"):
         return []
-    notes = []
+    notes = ["family is not given: llm is assumed"] if w.family_guessed else []
     if not w.has("layers", "hidden"):
         notes.append(
-            "the model's shape is assumed from its parameters: give config for a narrower range"
+            "the model's shape is assumed from its parameters: give config (its config.json), or "
+            "layers, hidden, heads, kv_heads, intermediate and vocab, for a narrower range"
         )
+    elif w.training and not w.has("vocab"):
+        notes.append("vocab is not given: 32,000 to 152,064 are assumed")
     names = (("context", "seq"), ("concurrency", "batch")) if not w.training else (
         ("seq",), ("batch",),
     )  # fmt: skip

@@ -14,6 +14,9 @@ from gpuferry.audit.read.units import show_duration, show_size
 from gpuferry.audit.read.workload import Workload
 
 WEEK_HOURS = 168
+_OF_IMAGES = (
+    "resolution", "activations_m", "flops_per_sample", "other_params", "cpu_ms_per_sample",
+)  # fmt: skip
 
 
 def of(w: Workload, where: str) -> list[Problem]:
@@ -177,6 +180,10 @@ def _kind(w: Workload) -> Found:
         value = f"{w.number('min_compute_capability'):g}"
         yield "min_compute_capability", value, "is for NVIDIA GPUs only"
     family = w.text("family")
+    of_images = [name for name in _OF_IMAGES if w.has(name)]
+    if w.family_guessed and of_images:
+        why = f"is missing; params with {of_images[0]} are no language model's"
+        yield "family", "", why, "diffusion, cnn, other, or llm if it is one"
     if family == "llm" and w.kind in ("render", "sim"):
         yield "family", family, f"does not go with kind {w.kind}"
     if w.has("min_compute_capability"):

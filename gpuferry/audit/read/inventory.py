@@ -19,6 +19,13 @@ from gpuferry.errors import SpecError
 _MISSING = {"", "-", "n/a", "na", "?", "none", "null", "unknown", "tbd"}
 _VRAM = ("vram", "gpu_memory", "gpu_mem", "vram_gb", "vram_gib", "gpu_ram", "memory", "peak_memory")
 _SHOWN = 60
+# What people call a column whose name looks too different to be found by its letters.
+_CALLED = {
+    "name": "id", "workload": "id", "job": "id", "type": "kind", "task": "kind", "gpus": "gpus_now",
+    "num_gpus": "gpus_now", "current_gpu": "source_gpu", "runtime": "run_time_now",
+    "duration": "run_time_now", "data": "dataset", "data_volume": "dataset",
+    "downtime": "tolerable_downtime", "model_size": "params",
+}  # fmt: skip
 
 
 class InventoryError(SpecError):
@@ -62,8 +69,7 @@ def _workloads_of(table: Table, folder: Path) -> list[Workload]:
         if problem:
             users = [r.where for r in table.rows if name in r.cells]
             where = users[0] if users else "defaults"
-            more = f" (and {len(users) - 1} more rows)" if len(users) > 1 else ""
-            problems.append(dataclasses.replace(problem, row=where + more))
+            problems.append(dataclasses.replace(problem, row=where + _more(len(users))))
     for raw in table.rows:
         workload, found = _workload(raw, table.defaults)
         problems += found
@@ -77,8 +83,29 @@ def _workloads_of(table: Table, folder: Path) -> list[Workload]:
         problems += contradictions.of(workload, raw.where)
         workloads.append(workload)
     if problems:
-        raise InventoryError(table.source, sorted(problems, key=_order))
+        problems = sorted(_without_repeats(problems), key=_order)
+        raise InventoryError(table.source, problems)
     return workloads
+
+
+def _without_repeats(problems: list[Problem]) -> list[Problem]:
+    """A column that every row lacks is one mistake, not one for each row."""
+    found: list[Problem] = []
+    lacking: dict[str, list[Problem]] = {}
+    for problem in problems:
+        if problem.why == "is missing":
+            lacking.setdefault(problem.column, []).append(problem)
+        else:
+            found.append(problem)
+    collapsed = (
+        dataclasses.replace(same[0], row=same[0].row + _more(len(same)))
+        for same in lacking.values()
+    )
+    return [*found, *collapsed]
+
+
+def _more(rows: int) -> str:
+    return f" (and {rows - 1} more row{'s' * (rows > 2)})" if rows > 1 else ""
 
 
 def _order(problem: Problem) -> tuple[int, str]:
@@ -94,7 +121,12 @@ def _unknown(name: str) -> Problem | None:
         why = "does not say for how many GPUs"
         accept = "peak_vram (largest on one GPU), peak_vram_total (sum over the GPUs of a run)"
         return Problem("", name, "", why, accept)
-    near = difflib.get_close_matches(column_name(stem), [*COLUMNS, *ALIASES], n=2)
+    called = _CALLED.get(column_name(stem))
+    near = (
+        [called]
+        if called
+        else difflib.get_close_matches(column_name(stem), [*COLUMNS, *ALIASES], n=2)
+    )
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return Problem("", name, "", f"is no column{hint}", "see `./ferry audit columns`")
 

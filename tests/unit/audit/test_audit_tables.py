@@ -286,3 +286,22 @@ def test_a_cut_off_safetensors_file_is_named(tmp_path: Path, cut: int) -> None:
     _safetensors(tmp_path / "m.safetensors", cut=cut)
     with pytest.raises(InventoryError, match="is cut off"):
         rows({"id": "m", "kind": "infer", "weights": "m.safetensors"}, folder=tmp_path)
+
+
+def test_a_column_that_every_row_lacks_is_one_mistake_and_its_usual_name_is_known() -> None:
+    found = problems({"name": "a", "kind": "sim"}, {"name": "b", "kind": "sim"})
+    assert len(found) == 2
+    assert "(and 1 more row), column id: is missing" in found[0]
+    assert "column name: is no column; did you mean id?" in found[1]
+
+
+@pytest.mark.parametrize("image", [{"resolution": "512x512"}, {"activations_m": 11.1}])
+def test_a_model_of_images_is_not_silently_taken_for_a_language_model(
+    image: dict[str, object],
+) -> None:
+    cells = {"id": "a", "kind": "train", "params": "25.6M", **image}
+    (found,) = problems(cells)
+    assert "column family: is missing" in found
+    assert "diffusion, cnn" in found
+    assert problems({**cells, "family": "cnn"}) == []
+    assert problems({**cells, "seq": 2048, "params": "2B"}) == []  # a model of both
