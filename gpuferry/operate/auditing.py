@@ -58,18 +58,18 @@ def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
     try:
         workloads = read_inventory(table)
     except InventoryError as error:
-        problems += error.problems
+        problems += [(table, problem) for problem in error.problems]
     if offers is not None:
         try:
             load_offers(offers)
         except InventoryError as error:
-            problems += error.problems
+            problems += [(offers, problem) for problem in error.problems]
     if as_json:
-        rows = [vars(problem) for problem in problems]
+        rows = [{"file": str(path), **vars(problem)} for path, problem in problems]
         print_json({"ok": not problems, "workloads": len(workloads), "problems": rows})
     elif problems:
-        for problem in problems:
-            print(problem)
+        for path, problem in problems:
+            print(f"{path}: {problem}")
         say_on_stderr(f"{len(problems)} mistake{'s' if len(problems) != 1 else ''}")
     else:
         for w in workloads:

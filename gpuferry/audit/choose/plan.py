@@ -55,8 +55,9 @@ def decide(fleet: Fleet, w: Workload, kept: int) -> Decision:
         found = cluster.candidates(fleet, w)
         if found:
             decision.chosen, decision.others = found[0], found[1:]
-    decision.notes = [*w.notes, *(decision.need.notes if decision.need else ())]
     chosen = decision.chosen
+    need = chosen.need if chosen else decision.need
+    decision.notes = [*w.notes, *(need.notes if need else ())]
     if chosen is not None:
         decision.limits = headroom.limits(w, chosen)
         decision.over_rented = headroom.over_rented(w, chosen)

@@ -23,6 +23,11 @@ NVLINK, PCIE, PCIE_TP = 0.97, 0.85, 0.6
 NO_RAY_CORES = (1.0, 2.0, 4.0)
 
 
+# Molecular dynamics lies between: the kernels of forces are bound by computing (Kutzner 2015,
+# arXiv:1507.00898), large systems more and more by memory (arXiv:2510.06902).
+PARTICLES = ("gromacs", "amber", "namd", "openmm", "lammps")
+
+
 @dataclass(frozen=True)
 class Timing:
     """Seconds of one run for every GPU: quick, likely, slow; and what it was computed from."""
@@ -45,6 +50,7 @@ class Speeds:
         self.bandwidth = np.array([g.mem_bw_gbs for g in gpus]) * 1e9
         self.nvlink = np.array([g.nvlink for g in gpus])
         self.shaders = np.array([g.shader_tflops for g in gpus])
+        self.shaders_fp64 = self.shaders * [1 / 2 if g.full_fp64 else 1 / 64 for g in gpus]
         self.ray_cores = np.array([g.graphics for g in gpus])
         self._tflops: dict[str, Array] = {}
 
@@ -125,14 +131,15 @@ def relative(w: Workload, speeds: Speeds) -> tuple[Array, Array, Array] | None:
     if not today:
         return None
     rendering = w.kind == "render"
-    tflops = speeds.shaders if rendering else speeds.tflops(states.precision_of(w))
+    tflops, _ = _compute(w, speeds)
     at = [speeds.index[gpu.name] for gpu in today]
     compute = tflops[at][:, None] / tflops
     memory = speeds.bandwidth[at][:, None] / speeds.bandwidth
     if rendering:  # tensor cores and the bandwidth of HBM do not trace rays
         memory = np.maximum(memory, compute)
-    # Stencils, particle codes and token by token decoding follow the memory.
-    follows = w.kind == "sim" or (w.kind == "infer" and w.family == "llm")
+    # Stencils and token by token decoding follow the memory.
+    particles = any(name in w.text("framework").lower() for name in PARTICLES)
+    follows = (w.kind == "sim" and not particles) or (w.kind == "infer" and w.family == "llm")
     mid = memory if follows else np.sqrt(compute * memory)
     quick = np.minimum(compute, memory).min(axis=0)
     slow = np.maximum(compute, memory).max(axis=0)
@@ -149,6 +156,15 @@ def relative(w: Workload, speeds: Speeds) -> tuple[Array, Array, Array] | None:
     return quick, mid, slow
 
 
+def _compute(w: Workload, speeds: Speeds) -> tuple[Array, str]:
+    """The rate that matters, and its name: renderers and simulations do not use tensor cores."""
+    if w.kind not in ("render", "sim"):
+        return speeds.tflops(states.precision_of(w)), "FLOPS"
+    if w.flag("needs_fp64") or w.text("precision") == "fp64":
+        return speeds.shaders_fp64, "FP64 FLOPS"
+    return speeds.shaders, "FP32 FLOPS (without tensor cores)"
+
+
 def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
     seconds, said = now
     found = relative(w, speeds)
@@ -157,8 +173,7 @@ def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
         base = np.full(len(speeds.gpus), seconds)
         return Timing(base * 0.5, base, base * 2, how, "F8")
     names = " or ".join(gpu.name for gpu in lookup(w.text("source_gpu")).candidates)
-    flops = "FP32 FLOPS (tensor cores do not render)" if w.kind == "render" else "FLOPS"
-    how = f"today's time ({said}) on {names}, by {flops} and by bandwidth"
+    how = f"today's time ({said}) on {names}, by {_compute(w, speeds)[1]} and by bandwidth"
     if w.has("gpu_util") and w.number("gpu_util") < 80:
         how += f"; only {w.number('gpu_util'):.0f}% of the time is GPU work"
     quick, mid, slow = (seconds * ratio for ratio in found)

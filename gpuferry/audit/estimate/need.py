@@ -89,6 +89,8 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
         scale = _scale(w, layout, now)
     low, high = _spread(w, peak, known.basis, notes)
     value = peak * scale
+    if scale != 1:  # activations measured larger than the formula's do not make weights smaller
+        value = max(value, sum(t.low for t in terms if t.name == "weights"))
     if not formula and _may_be_split(w, layout, count):
         high = max(high, count / layout.gpus)
         notes.append(

@@ -70,8 +70,12 @@ def _weights(w: Workload) -> Found:
     terms = formula_terms(w, layout_now(w, int(w.number("gpus_now", 1))))
     least = sum(term.low for term in terms if term.name == "weights")
     if known.value < 0.9 * least:
-        why = f"is less than the weights alone ({show_size(least)}); weights_precision, gpus_now?"
-        yield "peak_vram", show_size(known.value), why
+        why = f"is less than the weights alone ({show_size(least)})"
+        ways = (
+            "weights_precision or method where they are quantised, gpus_now with zero: 3 (FSDP) or "
+            "tp where they are spread over GPUs"
+        )
+        yield "peak_vram", show_size(known.value), why, ways
 
 
 def _points(w: Workload) -> Found:

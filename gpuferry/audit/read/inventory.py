@@ -69,7 +69,8 @@ def _workloads_of(table: Table, folder: Path) -> list[Workload]:
         if problem:
             users = [r.where for r in table.rows if name in r.cells]
             where = users[0] if users else "defaults"
-            problems.append(dataclasses.replace(problem, row=where + _more(len(users))))
+            more = f" (and {len(users) - 1} more rows)" if len(users) > 1 else ""
+            problems.append(dataclasses.replace(problem, row=where + more))
     for raw in table.rows:
         workload, found = _workload(raw, table.defaults)
         problems += found
@@ -83,29 +84,21 @@ def _workloads_of(table: Table, folder: Path) -> list[Workload]:
         problems += contradictions.of(workload, raw.where)
         workloads.append(workload)
     if problems:
-        problems = sorted(_without_repeats(problems), key=_order)
+        problems = sorted(without_repeats(problems, len(table.rows)), key=_order)
         raise InventoryError(table.source, problems)
     return workloads
 
 
-def _without_repeats(problems: list[Problem]) -> list[Problem]:
-    """A column that every row lacks is one mistake, not one for each row."""
-    found: list[Problem] = []
-    lacking: dict[str, list[Problem]] = {}
+def without_repeats(problems: list[Problem], rows: int) -> list[Problem]:
+    """What every row of a table lacks, or has too much, is one mistake, not one for each row."""
+    same: dict[Problem, list[Problem]] = {}
     for problem in problems:
-        if problem.why == "is missing":
-            lacking.setdefault(problem.column, []).append(problem)
-        else:
-            found.append(problem)
-    collapsed = (
-        dataclasses.replace(same[0], row=same[0].row + _more(len(same)))
-        for same in lacking.values()
-    )
-    return [*found, *collapsed]
-
-
-def _more(rows: int) -> str:
-    return f" (and {rows - 1} more row{'s' * (rows > 2)})" if rows > 1 else ""
+        same.setdefault(dataclasses.replace(problem, row=""), []).append(problem)
+    found: list[Problem] = []
+    for key, many in same.items():
+        everywhere = len(many) == rows > 1 and not key.value
+        found += [dataclasses.replace(key, row="every row")] if everywhere else many
+    return found
 
 
 def _order(problem: Problem) -> tuple[int, str]:
@@ -201,8 +194,9 @@ def _known(
         return Problem(where, name, _shown(value), str(error), accepted(column))
     basis, date, columns = of_row
     for side in ("basis", "date") if columns else ():
-        if side not in own and f"{name}.{side}" in columns:
-            own[side] = cells[f"{name}.{side}"]
+        for named in (f"{name}.{side}", f"{column.name}.{side}"):  # peak_vram_gib, peak_vram
+            if side not in own and named in columns:
+                own[side] = cells[named]
     if not own:
         return Known(read, basis, date, note)
     return _own_sides(where, name, Known(read, basis, date, note), own)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuferry.audit.choose.plan import explain
+from gpuferry.audit.estimate.terms import Layout
 from gpuferry.audit.report import terminal
-from tests.support.audit import LLAMA_8B, LLAMA_70B, decided, planned, row
+from tests.support.audit import LLAMA_8B, LLAMA_70B, decided, need, planned, row
 
 FARM = {"kind": "render", "geometry": "2 GiB", "textures": "6 GiB", "samples": 500,
         "seconds_per_frame_now": 40, "source_gpu": "RTX 3090", "runs_per_month": 2}  # fmt: skip
@@ -85,3 +86,28 @@ def test_a_workload_that_shares_another_machine_says_so_and_the_total_is_there()
     assert note.startswith("shares gpu-1 (1 x L40S) instead of 1 x A10")
     assert not any(text.startswith("shares") for text in plan.decisions[0].notes)
     assert terminal.remarks(plan)[0] == "all servers: 80.00 EUR a month"
+
+
+def test_molecular_dynamics_lies_between_fp32_and_bandwidth_and_a_flow_follows_bandwidth() -> None:
+    cells = {"kind": "sim", "cells": "1M", "run_time_now": "100 h", "source_gpu": "RTX 3090",
+             "runs_per_month": 1}  # fmt: skip
+    flow, particles, double = (
+        decided(row(**cells, **more), {"gpu": "A100 SXM 80GB"})
+        for more in ({}, {"framework": "GROMACS 2025"}, {"needs_fp64": True})
+    )
+    took = [d.chosen.seconds for d in (flow, particles, double) if d.chosen and d.chosen.seconds]
+    bandwidth, units = 936 / 2039, 35.6 / 19.5
+    assert took[0] == pytest.approx((360e3 * bandwidth, 360e3 * bandwidth, 360e3 * units), rel=0.01)
+    assert took[1][1] == pytest.approx(360e3 * (bandwidth * units) ** 0.5, rel=0.01)
+    assert took[2][0] == pytest.approx(360e3 * units / 32, rel=0.01)  # 1/64 against 1/2
+    assert "FP64 FLOPS" in double.time_how
+
+
+def test_a_peak_scaled_to_fewer_gpus_holds_the_weights_and_the_note_is_of_the_layout() -> None:
+    cells = {**LLAMA_70B, "method": "lora", "peak_vram": "61 GiB", "basis": "measured",
+             "gpus_now": 4, "zero": 3, "source_gpu": "A100 SXM 80GB"}  # fmt: skip
+    assert need(Layout(1), **cells).mid >= 70.6e9 * 2
+    found = decided(row(**cells), {"gpu": "A100 SXM 80GB", "gpus": 4})
+    assert found.chosen is not None
+    assert found.chosen.need.mid == 61 * 2**30
+    assert not any("scaled by" in note for note in found.notes)

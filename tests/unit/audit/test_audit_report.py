@@ -122,3 +122,13 @@ def test_every_step_names_the_next_one(tmp_path: Path, capsys: pytest.CaptureFix
     err = capsys.readouterr().err
     assert f"./ferry audit show '{table}' --offers {offers} support-bot" in err
     assert f"./ferry audit apply '{table}' --offers {offers} --stack NAME --dry-run" in err
+
+
+def test_a_mistake_names_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, offers = tmp_path / "t.csv", tmp_path / "o.csv"
+    table.write_text("id,kind\na,trian\n")
+    offers.write_text("id,provider,gpu,gpus,price\nx,P,L4,many,\n")
+    assert auditing.check(table, offers, as_json=False) == 2
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{table}: line 2 (a), column kind: 'trian'")
+    assert second.startswith(f"{offers}: line 2 (x), column gpus: 'many'")
