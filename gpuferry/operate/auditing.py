@@ -213,8 +213,12 @@ def apply(
             load_spec(draft)
         except SpecError as error:
             text = str(error).removeprefix(f"{draft.name}: ")
+            hint = ""
+            if ".ssh: required" in text:
+                hint = " Write name and ssh block of each server first, as in "
+                hint += "docs/bring-your-own-server.md; apply adds the rest."
             raise SpecError(
-                f"{path.name} would not be valid, so it was not changed: {text}"
+                f"{path.name} would not be valid, so it was not changed: {text}{hint}"
             ) from None
         _show_diff(old, new, path.name)
         if dry_run:
