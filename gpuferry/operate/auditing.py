@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,13 @@ def init(table: Path, offers: Path | None) -> None:
     for path, text in wanted:
         write_whole(path, text)
         say_on_stderr(f"wrote {path}")
+    say_on_stderr(f"next: put your workloads into it, then {_next('check', table, offers)}")
+
+
+def _next(command: str, table: Path, offers: Path | None) -> str:
+    """The command to type next, with the files of this one."""
+    words = ["./ferry", "audit", command, str(table)]
+    return shlex.join([*words, "--offers", str(offers)] if offers is not None else words)
 
 
 def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
@@ -50,24 +58,25 @@ def check(table: Path, offers: Path | None, *, as_json: bool) -> int:
     try:
         workloads = read_inventory(table)
     except InventoryError as error:
-        problems += error.problems
+        problems += [(table, problem) for problem in error.problems]
     if offers is not None:
         try:
             load_offers(offers)
         except InventoryError as error:
-            problems += error.problems
+            problems += [(offers, problem) for problem in error.problems]
     if as_json:
-        rows = [vars(problem) for problem in problems]
+        rows = [{"file": str(path), **vars(problem)} for path, problem in problems]
         print_json({"ok": not problems, "workloads": len(workloads), "problems": rows})
     elif problems:
-        for problem in problems:
-            print(problem)
+        for path, problem in problems:
+            print(f"{path}: {problem}")
         say_on_stderr(f"{len(problems)} mistake{'s' if len(problems) != 1 else ''}")
     else:
         for w in workloads:
             for note in w.notes:
                 print(f"{w.id}: {note}")
         print(f"{len(workloads)} workload{'s' if len(workloads) != 1 else ''}, no mistakes")
+        say_on_stderr(f"next: {_next('plan', table, offers)}")
     return 2 if problems else 0
 
 
@@ -140,6 +149,10 @@ def plan(table: Path, offers: Path | None, html: Path | None, *, as_json: bool) 
         print_table("\nservers to rent", terminal.SERVER_COLUMNS, terminal.server_rows(result))
         for remark in terminal.remarks(result):
             stdout_console().print(f"- {remark}", markup=False)
+        some = result.decisions[0].workload.id
+        say_on_stderr(f"reasons for one: {_next('show', table, offers)} {shlex.quote(some)}")
+        if result.servers:
+            say_on_stderr(f"next: {_next('apply', table, offers)} --stack NAME --dry-run")
     return 0 if all(d.chosen for d in result.decisions) else 1
 
 
@@ -200,8 +213,12 @@ def apply(
             load_spec(draft)
         except SpecError as error:
             text = str(error).removeprefix(f"{draft.name}: ")
+            hint = ""
+            if ".ssh: required" in text:
+                hint = " Write name and ssh block of each server first, as in "
+                hint += "docs/bring-your-own-server.md; apply adds the rest."
             raise SpecError(
-                f"{path.name} would not be valid, so it was not changed: {text}"
+                f"{path.name} would not be valid, so it was not changed: {text}{hint}"
             ) from None
         _show_diff(old, new, path.name)
         if dry_run:

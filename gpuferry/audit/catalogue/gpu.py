@@ -17,6 +17,12 @@ _MIG = {
 }  # fmt: skip
 
 
+# FP32 units of a multiprocessor, and its tensor cores (CUDA C++ Programming Guide, "Throughput of
+# native arithmetic instructions"; NVIDIA's architecture papers).
+_FP32_UNITS = {"7.0": 64, "7.5": 64, "8.0": 64}
+_TENSOR_CORES = {"7.0": 8, "7.5": 8}
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One device as a process sees it; a card with two dies is two devices."""
@@ -102,6 +108,19 @@ class Gpu:
             if re.match(rf"{name}\b", self.name):
                 return count
         return 0
+
+    @property
+    def shader_tflops(self) -> float:
+        """FP32 peak without tensor cores, which renderers do not use.
+
+        Where the number of multiprocessors is not in the catalogue: 1/32 of FP16, as on the B200
+        (2250 and about 70) and below what other chips have.
+        """
+        if self.tensor is None:
+            return self.fp16_tflops / 32
+        cores, _, mhz = self.tensor
+        processors = cores / _TENSOR_CORES.get(self.compute_capability, 4)
+        return processors * _FP32_UNITS.get(self.compute_capability, 128) * 2 * mhz / 1e6
 
     def tflops(self, precision: str) -> float:
         """Dense peak for a precision, 0 where the hardware lacks it.

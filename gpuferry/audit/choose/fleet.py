@@ -335,7 +335,8 @@ def _nothing_known(w: Workload) -> str:
         "render": "geometry and textures",
         "sim": "cells (and bytes_per_cell)",
         "etl": "peak_vram",
-        "cnn": "params and activations_m, or two measured batch sizes",
+        "cnn": f"{'' if w.has('params') else 'params and '}activations_m (11.1 for ResNet-50), "
+        "or two measured batch sizes",
         "llm": "params, or config",
         "diffusion": "params",
     }

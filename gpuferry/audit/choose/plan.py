@@ -40,6 +40,9 @@ def make_plan(workloads: list[Workload], offers: Offers) -> Plan:
     processes = len(os.sched_getaffinity(0)) if len(workloads) > DESCRIBED else 1
     decisions = parallel.split(lambda w: decide(fleet, w, kept), workloads, fleet, processes)
     servers = plan_servers(fleet, decisions, fleet.places)
+    for server in servers:
+        for decision in server.workloads:
+            decision.notes += remarks.moved(decision, server)
     plan = Plan(decisions, servers, offers, fleet)
     plan.notes = _notes(plan)
     return plan
@@ -52,8 +55,9 @@ def decide(fleet: Fleet, w: Workload, kept: int) -> Decision:
         found = cluster.candidates(fleet, w)
         if found:
             decision.chosen, decision.others = found[0], found[1:]
-    decision.notes = [*w.notes, *(decision.need.notes if decision.need else ())]
     chosen = decision.chosen
+    need = chosen.need if chosen else decision.need
+    decision.notes = [*w.notes, *(need.notes if need else ())]
     if chosen is not None:
         decision.limits = headroom.limits(w, chosen)
         decision.over_rented = headroom.over_rented(w, chosen)

@@ -63,13 +63,18 @@ def reason(fleet: Fleet, w: Workload, offer: Offer, chosen: Candidate) -> str:
 
 def _way(
     fleet: Fleet, w: Workload, offer: Offer, chosen: Candidate, layout: Layout
-) -> tuple[int, str]:
+) -> tuple[float, str]:
+    """How far this layout comes (below 0: not into memory, by how much), and what stops it."""
     need = estimate(w, layout)
     if need is None:
-        return -1, "its need in this layout is not known"
-    status, text = memory(need, visible(w, offer))
+        return -math.inf, "its need in this layout is not known"
+    have = visible(w, offer)
+    status, text = memory(need, have)
     if status == NO:
-        return 0, f"{layout.said}: needs {text}" if layout.gpus > 1 else f"needs {text}"
+        return (
+            -need.mid / have,
+            f"{layout.said}: needs {text}" if layout.gpus > 1 else f"needs {text}",
+        )
     lacking = _beside(offer, host(w, offer.devices, need))
     if lacking:
         return 1, lacking

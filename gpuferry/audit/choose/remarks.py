@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.choose.decision import TIGHT, Candidate, Decision
+from gpuferry.audit.choose.servers import Server
 from gpuferry.audit.estimate import work
 from gpuferry.audit.estimate.need import floor_gib
 from gpuferry.audit.read.units import show_duration, show_size
@@ -32,6 +33,15 @@ def of(decision: Decision) -> list[str]:
     ]
 
 
+def moved(decision: Decision, server: Server) -> list[str]:
+    """That a workload goes onto another machine than it would have alone."""
+    chosen = decision.chosen
+    if chosen is None or chosen.offer.name == server.offer.name:
+        return []
+    own = f"{chosen.offer.name}, which it would have alone"
+    return [f"shares {server.name} ({server.offer.name}) instead of {own}: at most 10 % more"]
+
+
 def _memory(w: Workload, decision: Decision, chosen: Candidate) -> Iterator[str]:
     gpu = chosen.offer.gpu
     if chosen.layout.changed:
@@ -55,16 +65,47 @@ def _time(w: Workload, chosen: Candidate) -> Iterator[str]:
         yield f"{which}: the range of time covers all of them"
     known = chosen.seconds or w.has("gpu_hours_week") or chosen.offer.period == "month"
     if w.kind != "infer" and not known:
-        yield (
-            "how long it runs is not known, so a whole month is counted: give run_time_now, or "
-            "samples and samples_per_s_now"
-        )
+        yield f"how long it runs is not known, so a whole month is counted: give {_work_columns(w)}"
+    elif (
+        w.kind != "infer"
+        and chosen.offer.period == "hour"
+        and not (w.has("runs_per_month") or w.has("gpu_hours_week"))
+    ):
+        yield "runs_per_month is not given, so a whole month is counted"
     deadline = w.number("deadline")
+    now = _seconds_now(w)
+    if now and chosen.seconds and not deadline and chosen.seconds[1] > 1.2 * now:
+        slower = f"{show_duration(chosen.seconds[1])} instead of {show_duration(now)}"
+        yield f"cheapest, and slower than today: {slower}; give a deadline if that is too long"
     if deadline and chosen.seconds is None:
         yield "deadline cannot be judged: nothing says how much work a run is"
     late = bool(deadline and chosen.seconds and chosen.seconds[2] > deadline)
     if chosen.status == TIGHT and late:
         yield "the deadline holds at the likely speed, not at the slow end"
+
+
+def _seconds_now(w: Workload) -> float:
+    """How long a run takes today by the clock, 0 where nothing says so."""
+    if w.has("run_time_now"):
+        return w.number("run_time_now")
+    if w.number("samples_per_s_now"):
+        return w.number("samples") / w.number("samples_per_s_now")
+    each = w.number("seconds_per_frame_now") / w.number("gpus_now", 1)
+    return w.number("samples") * each
+
+
+def _work_columns(w: Workload) -> str:
+    """The columns that would tell the length of a run, without those that are there."""
+    ways: list[tuple[str, ...]] = [("run_time_now",)]
+    if w.family == "llm":
+        ways.append(("tokens",))
+    elif w.kind == "render":
+        ways.append(("samples", "seconds_per_frame_now"))
+    elif w.training:
+        ways.append(("samples", "samples_per_s_now"))
+        ways.append(("samples", "flops_per_sample"))
+    missing = [" and ".join(name for name in way if not w.has(name)) for way in ways]
+    return ", or ".join(missing)
 
 
 def _host(chosen: Candidate) -> Iterator[str]:

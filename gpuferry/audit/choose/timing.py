@@ -18,6 +18,14 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 # Share of the ideal speed that several GPUs of one server reach: near 1 over NVLink (ResNet-50 on
 # 1, 2, 4, 8 H100: 2790, 5531, 11057, 22059 images/s, lambdal), less over PCIe (assumed).
 NVLINK, PCIE, PCIE_TP = 0.97, 0.85, 0.6
+# Rendering without ray-tracing cores takes longer by this much: quick, likely, slow (assumed; the
+# slow end is what MilchRatchet/Luminary#41 cites for compute shaders on an RTX 2080 Ti).
+NO_RAY_CORES = (1.0, 2.0, 4.0)
+
+
+# Molecular dynamics lies between: the kernels of forces are bound by computing (Kutzner 2015,
+# arXiv:1507.00898), large systems more and more by memory (arXiv:2510.06902).
+PARTICLES = ("gromacs", "amber", "namd", "openmm", "lammps")
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,9 @@ class Speeds:
         self.index = {gpu.name: i for i, gpu in enumerate(gpus)}
         self.bandwidth = np.array([g.mem_bw_gbs for g in gpus]) * 1e9
         self.nvlink = np.array([g.nvlink for g in gpus])
+        self.shaders = np.array([g.shader_tflops for g in gpus])
+        self.shaders_fp64 = self.shaders * [1 / 2 if g.full_fp64 else 1 / 64 for g in gpus]
+        self.ray_cores = np.array([g.graphics for g in gpus])
         self._tflops: dict[str, Array] = {}
 
     def tflops(self, precision: str) -> Array:
@@ -76,7 +87,8 @@ def one_gpu(w: Workload, speeds: Speeds) -> Timing | None:
         return None
     peak = speeds.tflops(states.precision_of(w)) * 1e12
     given = w.number("mfu") / 100
-    mfu = (given, given, given) if given else work.MFU
+    usual = work.MFU_CNN if w.family == "cnn" else work.MFU
+    mfu = (given, given, given) if given else usual
     quick, mid, slow = (flops / (peak * share) for share in mfu)
     if w.kind == "infer" and w.family == "llm":
         steps = w.number("tokens") / max(1.0, w.number("concurrency", 1))
@@ -85,7 +97,8 @@ def one_gpu(w: Workload, speeds: Speeds) -> Timing | None:
         limits = ((quick, 1), (mid, 1.3), (slow, 2))
         quick, mid, slow = (np.maximum(t, floor * k) for t, k in limits)
         how += ", at least one read of the weights for each token of a sequence"
-    how += f" at {given:.0%} of the peak" if given else " at 50, 40, 30 % of the peak"
+    shares = [given] if given else usual
+    how += f" at {', '.join(f'{x * 100:g}' for x in shares)} % of the peak"
     return Timing(quick, mid, slow, how, "F8")
 
 
@@ -117,21 +130,39 @@ def relative(w: Workload, speeds: Speeds) -> tuple[Array, Array, Array] | None:
     today = lookup(w.text("source_gpu")).candidates if w.has("source_gpu") else ()
     if not today:
         return None
-    tflops = speeds.tflops(states.precision_of(w))
+    rendering = w.kind == "render"
+    tflops, _ = _compute(w, speeds)
     at = [speeds.index[gpu.name] for gpu in today]
     compute = tflops[at][:, None] / tflops
     memory = speeds.bandwidth[at][:, None] / speeds.bandwidth
-    # Stencils, particle codes and token by token decoding follow the memory.
-    follows = w.kind == "sim" or (w.kind == "infer" and w.family == "llm")
+    if rendering:  # tensor cores and the bandwidth of HBM do not trace rays
+        memory = np.maximum(memory, compute)
+    # Stencils and token by token decoding follow the memory.
+    particles = any(name in w.text("framework").lower() for name in PARTICLES)
+    follows = (w.kind == "sim" and not particles) or (w.kind == "infer" and w.family == "llm")
     mid = memory if follows else np.sqrt(compute * memory)
     quick = np.minimum(compute, memory).min(axis=0)
     slow = np.maximum(compute, memory).max(axis=0)
     mid = mid[0] if len(at) == 1 else np.exp(np.log(mid).mean(axis=0))
+    if rendering and speeds.ray_cores[at].all():
+        quick, mid, slow = (
+            np.where(speeds.ray_cores, t, t * more)
+            for t, more in zip((quick, mid, slow), NO_RAY_CORES, strict=True)
+        )
     if w.has("gpu_util") and w.number("gpu_util") < 80:
         # What waits for the host now does not become quicker with a better GPU.
         share = w.number("gpu_util") / 100
         quick, mid, slow = (1 - share + share * t for t in (quick, mid, slow))
     return quick, mid, slow
+
+
+def _compute(w: Workload, speeds: Speeds) -> tuple[Array, str]:
+    """The rate that matters, and its name: renderers and simulations do not use tensor cores."""
+    if w.kind not in ("render", "sim"):
+        return speeds.tflops(states.precision_of(w)), "FLOPS"
+    if w.flag("needs_fp64") or w.text("precision") == "fp64":
+        return speeds.shaders_fp64, "FP64 FLOPS"
+    return speeds.shaders, "FP32 FLOPS (without tensor cores)"
 
 
 def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
@@ -140,13 +171,13 @@ def _scaled(w: Workload, speeds: Speeds, now: tuple[float, str]) -> Timing:
     if found is None:
         how = f"today's time ({said}); source_gpu is unknown, so other GPUs are not told apart"
         base = np.full(len(speeds.gpus), seconds)
-        return Timing(base * 0.5, base, base * 2, how, "measured")
+        return Timing(base * 0.5, base, base * 2, how, "F8")
     names = " or ".join(gpu.name for gpu in lookup(w.text("source_gpu")).candidates)
-    how = f"today's time ({said}) on {names}, by FLOPS and by bandwidth"
+    how = f"today's time ({said}) on {names}, by {_compute(w, speeds)[1]} and by bandwidth"
     if w.has("gpu_util") and w.number("gpu_util") < 80:
         how += f"; only {w.number('gpu_util'):.0f}% of the time is GPU work"
     quick, mid, slow = (seconds * ratio for ratio in found)
-    return Timing(quick, mid, slow, how, "measured", 1 / found[1])
+    return Timing(quick, mid, slow, how, "F8", 1 / found[1])
 
 
 def _flops(w: Workload) -> tuple[float, str]:

@@ -11,13 +11,16 @@ from gpuferry.audit.estimate.terms import Layout, Term
 from gpuferry.audit.estimate.transformer import Shape, shape_of
 from gpuferry.audit.read.workload import Workload
 
-# PyTorch keeps more than it uses: blocks are rounded, and split ones cannot be joined.
 # They compute the logits of the last token only.
 _SERVERS = (
     "vllm", "sglang", "tensorrt", "tgi", "text-generation-inference", "lmdeploy", "llama.cpp",
     "ollama", "exllama", "mlc",
 )  # fmt: skip
+# PyTorch keeps more than it uses: blocks are rounded, and split ones cannot be joined.
 FRAGMENTATION = (0.0, 0.05, 0.12)
+# Where the vocabulary is not given, 32,000 (Llama 2, Mistral) is the least that is usual, and
+# 152,064 (Qwen2) the most but for Gemma's.
+LARGE_VOCAB = 152064
 
 
 def training(w: Workload, layout: Layout) -> Iterator[Term]:
@@ -83,6 +86,8 @@ def _activations(w: Workload, shape: Shape, layout: Layout) -> Iterator[Term]:
         # Computed in pieces (8 in torchtune), only one piece's logits exist at a time.
         pieces = 8 if w.flag("chunked_loss") else 1
         low, mid, high = (value / pieces for value in f.logits(b, s, shape.vocab))
+        if not w.has("vocab"):
+            high *= LARGE_VOCAB / shape.vocab
         how = f"b {b:g} x s {s:g} x V {shape.vocab:g} x 4 to 12 B"
         how += f" / {pieces} pieces" if pieces > 1 else ""
         yield Term("logits and their gradient", "F3", low, mid, high, how).divided(layout.tp)

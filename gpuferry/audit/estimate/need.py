@@ -89,6 +89,8 @@ def estimate(w: Workload, layout: Layout) -> Estimate | None:
         scale = _scale(w, layout, now)
     low, high = _spread(w, peak, known.basis, notes)
     value = peak * scale
+    if scale != 1:  # activations measured larger than the formula's do not make weights smaller
+        value = max(value, sum(t.low for t in terms if t.name == "weights"))
     if not formula and _may_be_split(w, layout, count):
         high = max(high, count / layout.gpus)
         notes.append(
@@ -141,11 +143,14 @@ def _find_assumed(w: Workload) -> list[str]:
         return ["resolution is not given: 1024 x 1024 is assumed"]
     if w.family != "llm" or not w.has("params"):
         return []
-    notes = []
+    notes = ["family is not given: llm is assumed"] if w.family_guessed else []
     if not w.has("layers", "hidden"):
         notes.append(
-            "the model's shape is assumed from its parameters: give config for a narrower range"
+            "the model's shape is assumed from its parameters: give config (its config.json), or "
+            "layers, hidden, heads, kv_heads, intermediate and vocab, for a narrower range"
         )
+    elif w.training and not w.has("vocab"):
+        notes.append("vocab is not given: 32,000 to 152,064 are assumed")
     names = (("context", "seq"), ("concurrency", "batch")) if not w.training else (
         ("seq",), ("batch",),
     )  # fmt: skip

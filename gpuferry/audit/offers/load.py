@@ -17,7 +17,7 @@ from gpuferry.audit.catalogue.match import lookup
 from gpuferry.audit.offers.offer import Offer
 from gpuferry.audit.read.cells import Problem, accepted, parse
 from gpuferry.audit.read.columns import Column, aliases
-from gpuferry.audit.read.inventory import InventoryError
+from gpuferry.audit.read.inventory import InventoryError, without_repeats
 from gpuferry.audit.read.tables import Raw, Table, load_yaml, read_table
 from gpuferry.errors import SpecError
 
@@ -171,7 +171,7 @@ def offers_of(table: Table) -> list[Offer]:
         seen.setdefault(offer.id, raw.where)
         offers.append(offer)
     if problems:
-        raise InventoryError(table.source, problems)
+        raise InventoryError(table.source, without_repeats(problems, len(table.rows)))
     return offers
 
 

@@ -14,6 +14,9 @@ from gpuferry.audit.read.units import show_duration, show_size
 from gpuferry.audit.read.workload import Workload
 
 WEEK_HOURS = 168
+_OF_IMAGES = (
+    "resolution", "activations_m", "flops_per_sample", "other_params", "cpu_ms_per_sample",
+)  # fmt: skip
 
 
 def of(w: Workload, where: str) -> list[Problem]:
@@ -67,8 +70,12 @@ def _weights(w: Workload) -> Found:
     terms = formula_terms(w, layout_now(w, int(w.number("gpus_now", 1))))
     least = sum(term.low for term in terms if term.name == "weights")
     if known.value < 0.9 * least:
-        why = f"is less than the weights alone ({show_size(least)}); weights_precision, gpus_now?"
-        yield "peak_vram", show_size(known.value), why
+        why = f"is less than the weights alone ({show_size(least)})"
+        ways = (
+            "weights_precision or method where they are quantised, gpus_now with zero: 3 (FSDP) or "
+            "tp where they are spread over GPUs"
+        )
+        yield "peak_vram", show_size(known.value), why, ways
 
 
 def _points(w: Workload) -> Found:
@@ -177,6 +184,10 @@ def _kind(w: Workload) -> Found:
         value = f"{w.number('min_compute_capability'):g}"
         yield "min_compute_capability", value, "is for NVIDIA GPUs only"
     family = w.text("family")
+    of_images = [name for name in _OF_IMAGES if w.has(name)]
+    if w.family_guessed and of_images:
+        why = f"is missing; params with {of_images[0]} are no language model's"
+        yield "family", "", why, "diffusion, cnn, other, or llm if it is one"
     if family == "llm" and w.kind in ("render", "sim"):
         yield "family", family, f"does not go with kind {w.kind}"
     if w.has("min_compute_capability"):

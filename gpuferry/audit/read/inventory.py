@@ -19,6 +19,13 @@ from gpuferry.errors import SpecError
 _MISSING = {"", "-", "n/a", "na", "?", "none", "null", "unknown", "tbd"}
 _VRAM = ("vram", "gpu_memory", "gpu_mem", "vram_gb", "vram_gib", "gpu_ram", "memory", "peak_memory")
 _SHOWN = 60
+# What people call a column whose name looks too different to be found by its letters.
+_CALLED = {
+    "name": "id", "workload": "id", "job": "id", "type": "kind", "task": "kind", "gpus": "gpus_now",
+    "num_gpus": "gpus_now", "current_gpu": "source_gpu", "runtime": "run_time_now",
+    "duration": "run_time_now", "data": "dataset", "data_volume": "dataset",
+    "downtime": "tolerable_downtime", "model_size": "params",
+}  # fmt: skip
 
 
 class InventoryError(SpecError):
@@ -77,8 +84,21 @@ def _workloads_of(table: Table, folder: Path) -> list[Workload]:
         problems += contradictions.of(workload, raw.where)
         workloads.append(workload)
     if problems:
-        raise InventoryError(table.source, sorted(problems, key=_order))
+        problems = sorted(without_repeats(problems, len(table.rows)), key=_order)
+        raise InventoryError(table.source, problems)
     return workloads
+
+
+def without_repeats(problems: list[Problem], rows: int) -> list[Problem]:
+    """What every row of a table lacks, or has too much, is one mistake, not one for each row."""
+    same: dict[Problem, list[Problem]] = {}
+    for problem in problems:
+        same.setdefault(dataclasses.replace(problem, row=""), []).append(problem)
+    found: list[Problem] = []
+    for key, many in same.items():
+        everywhere = len(many) == rows > 1 and not key.value
+        found += [dataclasses.replace(key, row="every row")] if everywhere else many
+    return found
 
 
 def _order(problem: Problem) -> tuple[int, str]:
@@ -94,7 +114,12 @@ def _unknown(name: str) -> Problem | None:
         why = "does not say for how many GPUs"
         accept = "peak_vram (largest on one GPU), peak_vram_total (sum over the GPUs of a run)"
         return Problem("", name, "", why, accept)
-    near = difflib.get_close_matches(column_name(stem), [*COLUMNS, *ALIASES], n=2)
+    called = _CALLED.get(column_name(stem))
+    near = (
+        [called]
+        if called
+        else difflib.get_close_matches(column_name(stem), [*COLUMNS, *ALIASES], n=2)
+    )
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return Problem("", name, "", f"is no column{hint}", "see `./ferry audit columns`")
 
@@ -169,8 +194,9 @@ def _known(
         return Problem(where, name, _shown(value), str(error), accepted(column))
     basis, date, columns = of_row
     for side in ("basis", "date") if columns else ():
-        if side not in own and f"{name}.{side}" in columns:
-            own[side] = cells[f"{name}.{side}"]
+        for named in (f"{name}.{side}", f"{column.name}.{side}"):  # peak_vram_gib, peak_vram
+            if side not in own and named in columns:
+                own[side] = cells[named]
     if not own:
         return Known(read, basis, date, note)
     return _own_sides(where, name, Known(read, basis, date, note), own)

@@ -7,6 +7,8 @@ from datetime import date
 from typing import Any, Literal
 
 Basis = Literal["measured", "estimated", "declared"]
+# Columns that only language models have.
+_OF_LANGUAGE = ("seq", "context", "concurrency", "tokens", "config", "layers", "hidden", "vocab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,15 @@ class Workload:
         if self.kind in ("render", "sim", "etl"):
             return self.kind
         return "llm" if self.has("params") or self.has("layers", "hidden") else "other"
+
+    @property
+    def family_guessed(self) -> bool:
+        """Taken for a language model because it has params, with nothing that only those have."""
+        return (
+            self.family == "llm"
+            and "family" not in self.values
+            and not any(map(self.has, _OF_LANGUAGE))
+        )
 
     @property
     def splits(self) -> bool:

@@ -32,8 +32,9 @@ def rows(plan: Plan) -> list[list[str]]:
 
 
 def _row(d: Decision, currency: str) -> list[str]:
-    need = f"{d.need.said}, {d.need.basis}" if d.need else "unknown"
     chosen = d.chosen
+    of_one = chosen.need if chosen else d.need  # of the layout that is to be rented
+    need = f"{of_one.said}, {of_one.basis}" if of_one else "unknown"
     if chosen is None:
         return [d.workload.id, need, "none", "no offer fits", "", "", d.refused]
     machine = (
@@ -43,6 +44,8 @@ def _row(d: Decision, currency: str) -> list[str]:
     run = [show_duration(chosen.seconds[1])] if chosen.seconds else []
     if chosen.run_cost is not None:
         run.append(money(chosen.run_cost, currency))
+    if not run and d.workload.kind != "infer":
+        run = ["not known"]
     cost = money(chosen.month_cost, currency)
     first = first_to_break(d.limits)
     return [d.workload.id, need, machine + layout, chosen.word, ", ".join(run), cost, first]
@@ -69,6 +72,8 @@ def server_rows(plan: Plan) -> list[list[str]]:
 def remarks(plan: Plan) -> list[str]:
     """Notes of the plan, and of workloads."""
     lines = list(plan.notes)
+    if plan.servers and plan.month_cost is not None:
+        lines.insert(0, f"all servers: {money(plan.month_cost, plan.offers.currency)} a month")
     for d in plan.decisions:
         lines += [f"{d.workload.id}: {note}" for note in d.notes]
         if d.over_rented:

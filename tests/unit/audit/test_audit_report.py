@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuferry.audit.report import terminal
 from gpuferry.audit.report.document import document
 from gpuferry.audit.report.page import page
 from gpuferry.engine.project import Project
@@ -98,3 +99,36 @@ def test_the_example_of_init_can_be_planned(
     shown = capsys.readouterr().out
     assert "40,000,000" in shown
     assert "every GPU of the catalogue" in shown
+
+
+def test_the_plan_shows_the_need_of_the_layout_that_is_rented() -> None:
+    w = row(params="70.6B", method="lora", lora_rank=16, batch=1, seq=2048, recompute="full")
+    plan = planned([w], {"gpu": "A100 SXM 80GB", "gpus": 4})
+    (line,) = terminal.rows(plan)
+    chosen = plan.decisions[0].chosen
+    assert chosen is not None
+    assert line[1] == f"{chosen.need.said}, estimated"
+    assert chosen.need.mid < chosen.offer.visible_bytes
+    assert line[4] == "not known"
+
+
+def test_every_step_names_the_next_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, offers = tmp_path / "my table.yaml", tmp_path / "offers.yaml"
+    auditing.init(table, offers)
+    assert f"./ferry audit check '{table}' --offers {offers}" in capsys.readouterr().err
+    auditing.check(table, offers, as_json=False)
+    assert f"./ferry audit plan '{table}' --offers {offers}" in capsys.readouterr().err
+    auditing.plan(table, offers, None, as_json=False)
+    err = capsys.readouterr().err
+    assert f"./ferry audit show '{table}' --offers {offers} support-bot" in err
+    assert f"./ferry audit apply '{table}' --offers {offers} --stack NAME --dry-run" in err
+
+
+def test_a_mistake_names_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, offers = tmp_path / "t.csv", tmp_path / "o.csv"
+    table.write_text("id,kind\na,trian\n")
+    offers.write_text("id,provider,gpu,gpus,price\nx,P,L4,many,\n")
+    assert auditing.check(table, offers, as_json=False) == 2
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{table}: line 2 (a), column kind: 'trian'")
+    assert second.startswith(f"{offers}: line 2 (x), column gpus: 'many'")

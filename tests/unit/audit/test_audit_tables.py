@@ -286,3 +286,33 @@ def test_a_cut_off_safetensors_file_is_named(tmp_path: Path, cut: int) -> None:
     _safetensors(tmp_path / "m.safetensors", cut=cut)
     with pytest.raises(InventoryError, match="is cut off"):
         rows({"id": "m", "kind": "infer", "weights": "m.safetensors"}, folder=tmp_path)
+
+
+def test_a_column_that_every_row_lacks_is_one_mistake_and_its_usual_name_is_known() -> None:
+    found = problems({"name": "a", "kind": "sim"}, {"name": "b", "kind": "sim"})
+    assert len(found) == 2
+    assert found[0].startswith("every row, column id: is missing")
+    assert "column name: is no column; did you mean id?" in found[1]
+    some = problems({"id": "a", "kind": "sim"}, {"kind": "sim"}, {"kind": "sim"})
+    assert [text.split(",")[0] for text in some] == ["row 2 ()", "row 3 ()"]
+
+
+def test_basis_and_date_of_a_value_are_found_beside_a_column_with_a_unit_in_its_name() -> None:
+    for side in ("peak_vram", "peak_vram_gib"):
+        (w,) = rows({"id": "a", "kind": "sim", "peak_vram_gib": 9, f"{side}.basis": "measured",
+                     f"{side}.date": "2026-11-02"})  # fmt: skip
+        assert w.values["peak_vram"].said == "measured 2026-11-02"
+    wrong = {"id": "a", "kind": "sim", "peak_vram_gib": 9, "peak_vram.date": "02.11.2026"}
+    assert any("is no date" in text for text in problems(wrong))
+
+
+@pytest.mark.parametrize("image", [{"resolution": "512x512"}, {"activations_m": 11.1}])
+def test_a_model_of_images_is_not_silently_taken_for_a_language_model(
+    image: dict[str, object],
+) -> None:
+    cells = {"id": "a", "kind": "train", "params": "25.6M", **image}
+    (found,) = problems(cells)
+    assert "column family: is missing" in found
+    assert "diffusion, cnn" in found
+    assert problems({**cells, "family": "cnn"}) == []
+    assert problems({**cells, "seq": 2048, "params": "2B"}) == []  # a model of both
