@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -42,7 +43,7 @@ SUITES = {
 ON_DEMAND = {"slow"}
 # Programs that only one suite uses.
 _PROGRAMS = {"browser": packages.BROWSER}
-_NOTHING_COLLECTED = 5
+_INTERRUPTED, _NOTHING_COLLECTED = 2, 5  # pytest's exit codes
 
 
 def run(suites: list[str], pytest_arguments: list[str]) -> int:
@@ -83,7 +84,26 @@ def _run(suite: str, arguments: list[str]) -> tuple[int, float]:
     if needs.workers > 1:
         spread = "loadscope" if needs.modules_stay_together else "load"
         command += ["-n", str(needs.workers), "--dist", spread]
-    code = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
+    code = _until_it_has_tidied_up(subprocess.Popen(command, cwd=REPOSITORY, env=environment))
     if code == _NOTHING_COLLECTED:
         say_on_stderr(f"tests/{suite}: nothing was collected, which is a failure")
     return code, time.monotonic() - started
+
+
+def _until_it_has_tidied_up(pytest: subprocess.Popen[bytes]) -> int:
+    """The exit code. Interrupted, pytest takes down the servers it made; killed, it would not.
+
+    Ctrl-C in a terminal reaches pytest by itself, SIGTERM reaches only us.
+    """
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.send_signal(signal.SIGINT))
+    try:
+        code = pytest.wait()
+    except KeyboardInterrupt:
+        say_on_stderr("waiting until the tests have taken down what they made")
+        pytest.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt  # no further suite
+    return code
