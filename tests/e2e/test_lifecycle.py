@@ -268,8 +268,9 @@ def test_no_private_key_or_secret_is_readable_in_state_config_or_logs(stack: Sta
 
 
 def test_protected_data_is_kept_from_a_plain_pulumi_too(stack: Stack) -> None:
+    grown = {**SERVER, "memory_gib": 1.5, "data_disk_gib": 2}  # as it was resized
     store = {"object_stores": [{"name": "datasets"}]}
-    stack.declare(servers=[SERVER], policy={"protect_data": True}, **store)
+    stack.declare(servers=[grown], policy={"protect_data": True}, **store)
     assert set(stack.json("up")["changes"]) == {"same"}
     script = (
         f'eval "$({stack.command("env")[0]} env --stack {stack.name})" && '
@@ -290,7 +291,7 @@ def test_protected_data_is_kept_from_a_plain_pulumi_too(stack: Stack) -> None:
     assert (folder / "objects/objects/datasets").is_dir()
     assert "policy.protect_data keeps" in stack.ferry("down", "--yes", code=1).stderr
     # The word is taken back in the stack file, together with what it protected.
-    stack.declare(servers=[SERVER])
+    stack.declare(servers=[grown])
     assert stack.json("up", "--yes")["changes"]["delete"] >= 1
 
 
