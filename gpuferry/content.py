@@ -7,12 +7,16 @@ from pathlib import Path
 
 from gpuferry.paths import REPOSITORY
 
+# What the role `agent` hands to servers, beside its own files; its owns.yml names the same.
+_AGENT = ("agent", "requirements/agent.txt", "gpuferry/driver/rules/xid.yaml")
 
-def tree_digest(*folders: str, root: Path = REPOSITORY) -> str:
-    """Hash of all files below the folders of the repository, names and contents."""
+
+def tree_digest(*parts: str, root: Path = REPOSITORY) -> str:
+    """Hash of files of the repository, and of all files below folders: names and contents."""
     digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted((root / folder).rglob("*")):
+    for part in parts:
+        whole = root / part
+        for path in [whole] if whole.is_file() else sorted(whole.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
                 digest.update(path.read_bytes())
@@ -21,7 +25,7 @@ def tree_digest(*folders: str, root: Path = REPOSITORY) -> str:
 
 def roles_digest() -> str:
     """What a server is converged with."""
-    return tree_digest("roles", "playbooks", "agent", "requirements")
+    return tree_digest("roles", "playbooks", *_AGENT)
 
 
 def checks_digest() -> str:

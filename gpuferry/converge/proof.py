@@ -38,7 +38,7 @@ class Owns(BaseModel):
     commands: list[list[str]] = Field(default_factory=list, description="their output counts")
     reads: list[str] = Field(default_factory=list, description="other roles' variables it acts on")
     sources: list[str] = Field(
-        default_factory=list, description="folders of the repository that it puts on the server"
+        default_factory=list, description="files and folders of ours that it puts on the server"
     )
 
 

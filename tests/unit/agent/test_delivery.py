@@ -135,6 +135,26 @@ def test_another_agent_is_another_input_of_its_role(tmp_path: Path) -> None:
     assert inputs_digest("agent", {}, tmp_path) != before
 
 
+@pytest.mark.parametrize("part", ["requirements/agent.txt", "gpuferry/driver/rules/xid.yaml"])
+def test_other_packages_and_another_xid_catalogue_are_another_input(
+    tmp_path: Path, part: str
+) -> None:
+    from gpuferry.content import roles_digest, tree_digest
+    from gpuferry.converge.proof import inputs_digest, owns
+
+    assert part in owns("agent").sources
+    assert tree_digest("roles", "playbooks", *owns("agent").sources) == roles_digest()
+    for path, text in (
+        ("roles/agent/meta/owns.yml", (REPOSITORY / "roles/agent/meta/owns.yml").read_text()),
+        (part, "one"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    before = inputs_digest("agent", {}, tmp_path)
+    (tmp_path / part).write_text("two")
+    assert inputs_digest("agent", {}, tmp_path) != before
+
+
 def test_the_reader_is_no_gpu_work(monkeypatch: pytest.MonkeyPatch) -> None:
     from agent.nvml.child import NAME
 
