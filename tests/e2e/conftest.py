@@ -75,6 +75,18 @@ class Stack:
         """Run ferry with --json; returns the document."""
         return json.loads(self.ferry(*arguments, "--json", code=code, stdin=stdin).stdout)
 
+    def shell(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run a shell script in the environment that `ferry env` prints."""
+        loaded = f'eval "$({self.command("env")[0]} env --stack {self.name})" && '
+        return subprocess.run(
+            ["sh", "-c", loaded + script],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start ferry in the background, in a process group of its own."""
         return subprocess.Popen(

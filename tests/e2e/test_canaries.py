@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -91,16 +90,8 @@ class Life:
 
     def learn(self) -> None:
         """The secrets that the deployment made itself."""
-        shell = f'eval "$({self.stack.command("env")[0]} env --stack {self.stack.name})" && '
-        shell += "pulumi stack export --show-secrets"
-        done = subprocess.run(
-            ["sh", "-c", shell],
-            env=self.stack.environment,
-            cwd=self.stack.folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = self.stack.shell("pulumi stack export --show-secrets")
+        assert done.returncode == 0, done.stderr
         for resource in json.loads(done.stdout)["deployment"]["resources"]:
             if not resource["urn"].endswith("-inventory"):
                 continue

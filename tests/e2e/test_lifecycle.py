@@ -137,19 +137,10 @@ def test_another_gpuferrys_things_are_left_alone(stack: Stack, tmp_path: Path) -
 
 
 def test_plain_pulumi_works_in_the_printed_environment(stack: Stack) -> None:
-    script = (
-        f'eval "$({stack.command("env")[0]} env --stack {stack.name})" && '
+    done = stack.shell(
         "pulumi refresh --yes --skip-preview >/dev/null && "
         "pulumi stack output servers --json && "
         "pulumi up --yes --skip-preview"
-    )
-    done = subprocess.run(
-        ["sh", "-c", script],
-        env=stack.environment,
-        cwd=stack.folder,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"host_key"' in done.stdout  # refresh kept the outputs
@@ -272,18 +263,7 @@ def test_protected_data_is_kept_from_a_plain_pulumi_too(stack: Stack) -> None:
     store = {"object_stores": [{"name": "datasets"}]}
     stack.declare(servers=[grown], policy={"protect_data": True}, **store)
     assert set(stack.json("up")["changes"]) == {"same"}
-    script = (
-        f'eval "$({stack.command("env")[0]} env --stack {stack.name})" && '
-        "pulumi destroy --yes --skip-preview"
-    )
-    done = subprocess.run(
-        ["sh", "-c", script],
-        env=stack.environment,
-        cwd=stack.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = stack.shell("pulumi destroy --yes --skip-preview")
     assert done.returncode != 0
     assert "protected" in done.stdout + done.stderr
     folder = Path(stack.environment["XDG_DATA_HOME"]) / "gpuferry/local" / stack.name
