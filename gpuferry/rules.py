@@ -35,8 +35,8 @@ def ssh_sources(rule: str, networks: list[str], *, acknowledged: bool) -> Ruling
     if everywhere and not acknowledged:
         return _ruling(
             rule,
-            f"{' + '.join(everywhere)} lets the whole internet, or much of it, reach SSH; name your "
-            "own networks, or set firewall.ssh_open_to_the_world: true if you mean it",
+            f"{' + '.join(everywhere)} lets the whole internet, or much of it, reach SSH; name "
+            "your own networks, or set firewall.ssh_open_to_the_world: true if you mean it",
         )
     return _ruling(rule, kept="acknowledged" if everywhere else "own networks only")
 

@@ -51,7 +51,8 @@ class StoreTrouble(Exception):
 def round_trip(node: Node, store: ExpectedStore) -> str:
     """Write, read back and delete an object from the server; return what was done.
 
-    Between, who has no key asks for it and for the list of the bucket, and must get neither. Leaves nothing behind: in a bucket with versions, the very version is deleted. Where a retention
+    Between, who has no key asks for it and for the list of the bucket, and must get neither. Leaves
+    nothing behind: in a bucket with versions, the very version is deleted. Where a retention
     forbids that, the object is hidden by a delete marker and goes when its time is over.
     """
     sign = _signer(store, f".gpuferry-check/{secrets.token_hex(8)}")
