@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from agent.processes import Processes
 from agent.progress import ProgressFiles, plain, restored
 from agent.samples import Driver
 from agent.server import Server, ensure_token
+from agent.told import state as page
 from agent.xid_book import XidBook
 from agent.xid_lines import Line, Parser
 
@@ -252,28 +252,6 @@ class Agent:
 
     def state(self) -> bytes:
         """What every GPU does, with evidence and next step, as JSON."""
-        now = clock()
         with self.observer.lock:
-            told: dict[str, Any] = {
-                "driver": asdict(self.observer.driver),
-                "expected": self.observer.expected,
-                "visible": self.observer.visible,
-                "gpus": [
-                    {
-                        "uuid": gpu.uuid,
-                        "index": gpu.index,
-                        "name": gpu.name,
-                        "states": [
-                            {
-                                **asdict(state),
-                                "for_seconds": now
-                                - self.observer.since.get((gpu.uuid, state.name), now),
-                            }
-                            for state in self.observer.states.get(gpu.uuid, [])
-                        ],
-                        "xids": [asdict(x) for x in self.observer.book.of(gpu.pci, now)],
-                    }
-                    for gpu in sorted(self.observer.gpus.values(), key=lambda gpu: gpu.index)
-                ],
-            }
+            told = page(self.observer, self._disks, clock())
         return json.dumps(told).encode()

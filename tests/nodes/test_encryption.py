@@ -58,6 +58,14 @@ def test_it_is_made_once(node: Node) -> None:
     assert (found.status, found.measured) == ("pass", "/vault (gocryptfs)"), found
 
 
+def test_one_that_somebody_unmounted_is_opened_again(node: Node) -> None:
+    node.run("touch /vault/kept; umount /vault; test ! -e /vault/kept")
+    assert verdict(node, VAULT).status == "fail"
+    assert make(node, VAULT) > 0
+    node.run("test -e /vault/kept; rm /vault/kept")
+    assert make(node, VAULT) == 0
+
+
 def raw_hits(node: Node, text: str) -> str:
     return node.run(f"grep -rlaF {text} /data/.gpuferry-vault /etc /var/lib/gpuferry || true")
 

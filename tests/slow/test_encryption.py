@@ -127,17 +127,17 @@ def test_a_volume_below_its_disk_is_found_and_grown_while_it_is_in_use(node):
 
 def test_a_volume_without_its_superblocks_gets_no_new_file_system(node):
     """Neither at a boot nor by the role; the rest of its data can still be saved."""
-    mapping, opener = "/dev/mapper/gpuferry-vault", "systemctl start gpuferry-volumes"
-    saved = "/root/superblocks"
+    mapping, saved = "/dev/mapper/gpuferry-vault", "/root/superblocks"
+    volumes = {"encryption_volumes": [VAULT, SCRATCH], "encryption_docker_needs": ["vault"]}
     node.run(
         f"umount /vault; dd if={mapping} of={saved} bs=1M count=1 status=none\n"
         f"dd if=/dev/zero of={mapping} bs=1M count=1 status=none; sync"
     )
     with pytest.raises(StepFailed, match="mount"):
-        make(node, VAULT)
+        node.play("encryption", **volumes)
     assert node.run(f"grep -acF {CANARY} {mapping}").strip() != "0"
-    node.run(f"dd if={saved} of={mapping} bs=1M conv=notrunc status=none; sync; {opener} || true")
-    make(node, VAULT)
+    node.run(f"dd if={saved} of={mapping} bs=1M conv=notrunc status=none; sync")
+    node.play("encryption", **volumes)
     assert node.run("cat /vault/note") == f"{CANARY}\n"
 
 
