@@ -21,6 +21,8 @@ SECONDS = 300
 # In LUKS2's own field for what a header is used by: a file system is made below it once, and never
 # again, whatever later becomes of its superblocks.
 BARE, MADE = "gpuferry-bare", "gpuferry-made"
+# Images that are only read, and file systems that are encrypted themselves.
+NO_DATA = ("squashfs", "erofs", "iso9660", "fuse.gocryptfs")
 UNKNOWN = (
     "data of a kind that is not known (if nobody needs it: dd if=/dev/zero of={} bs=1M count=1)"
 )
@@ -331,12 +333,17 @@ def state(volume):
 
 
 def in_clear():
-    """Mount points of disks' file systems below which nothing encrypts."""
+    """Mount points of writable file systems below which nothing encrypts."""
     found = []
-    for at, source in mounted().items():
-        name = os.path.basename(os.path.realpath(source))
-        if not source.startswith("/dev/") or source.startswith(("/dev/fuse", "/dev/loop")):
+    for line in text("/proc/self/mounts").splitlines():
+        source, at, kind = line.split()[:3]
+        at = at.replace("\\040", " ")
+        # A container's own root; those of the containers that run in it are not listed.
+        root = kind == "overlay" and at == "/"
+        # Single files that are mounted, as Docker does with /etc/hosts, are nobody's data.
+        if not (root or source.startswith("/dev/")) or kind in NO_DATA or not os.path.isdir(at):
             continue
+        name = os.path.basename(os.path.realpath(source))
         if not text(f"/sys/class/block/{name}/dm/uuid").startswith("CRYPT-"):
             found.append(at)
     return sorted(set(found))

@@ -56,6 +56,7 @@ def test_it_is_made_once(node: Node) -> None:
     assert make(node, VAULT) == 0
     found = verdict(node, VAULT)
     assert (found.status, found.measured) == ("pass", "/vault (gocryptfs)"), found
+    assert "in clear, as not declared otherwise: /, /data" in found.evidence
 
 
 def test_one_that_somebody_unmounted_is_opened_again(node: Node) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuferry.cli import options
 from gpuferry.engine.project import Project
 from gpuferry.errors import PrerequisiteMissing, SpecError, StepFailed
 from gpuferry.operate import deployment
+from gpuferry.paths import POLICY_CONFIG
 from gpuferry.spec import parse_spec, policy
+from policy import rulings
 
 SERVER = {"name": "gpu-1"}
 L4 = {"model": "L4", "count": 2}
@@ -122,6 +127,30 @@ def test_a_rule_says_what_it_found(
 def test_a_broken_rule_refuses_the_stack(config: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         parse(**config)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"gpucap": {"max_gpus": 2}}', "'gpucap' is no rule; accepted: ssh-not-open-to-the-world"),
+        ("[]", "holds no JSON object of rules"),
+        ("{", "is no JSON"),
+    ],
+)
+def test_a_slip_in_the_packs_configuration_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "team.json").write_text(text)
+    with pytest.raises(SpecError, match=says):
+        options.set_policy_config(tmp_path / "team.json")
+
+
+def test_every_rule_of_the_pack_can_be_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(POLICY_CONFIG, "")
+    names = ["all", rulings.EVERY_RULE_EVALUATED, *(name for name, *_ in rulings.RULES)]
+    (tmp_path / "team.json").write_text(json.dumps(dict.fromkeys(names, "advisory")))
+    options.set_policy_config(tmp_path / "team.json")
+    assert os.environ[POLICY_CONFIG] == str(tmp_path / "team.json")
 
 
 @pytest.fixture
