@@ -19,6 +19,7 @@ from gpuferry.cli import (
     env,
     image,
     lint,
+    logs,
     nodes,
     plan,
     preview,
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 for command in (
     audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
-    data, image, sim, doctor, env, test, lint, bench,
+    data, logs, image, sim, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 
