@@ -14,6 +14,8 @@ from typing import Any
 
 from agent import store, xid
 from agent.config import Config
+from agent.day_files import DayFiles
+from agent.days import Days
 from agent.disks import Disks
 from agent.gpu import POINT_SECONDS
 from agent.host import Host
@@ -57,6 +59,7 @@ class Agent:
         self.config = config
         self._boot = (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         self._state = Path(config.state_file)
+        self._day_files = DayFiles(config.rollup_folder)
         try:
             self._restore(store.read(self._state))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -76,6 +79,7 @@ class Agent:
         config, cursors = self.config, kept.get("cursors", {})
         book = XidBook(xid.catalogue(CATALOGUE), self._boot, kept.get("xids", {}))
         self.observer = Observer(config, self._boot, kept, book)
+        self._days = Days(kept.get("days", {}), self._day_files.load)
         self._logs = [
             (KernelLog(p, self._boot, cursors.get(p)), Parser()) for p in config.kernel_logs
         ]
@@ -116,6 +120,7 @@ class Agent:
                 changed = self._read_logs(now) or changed
                 with self.observer.lock:
                     self.observer.account(now)
+                    self._note_day(now, time.time())
             if now >= due["point"]:
                 due["point"] = max(due["point"] + POINT_SECONDS, now)
                 self._point(now)
@@ -207,9 +212,22 @@ class Agent:
             self.observer.condense(now, work, host)
             self.observer.book.tidy(now)
 
+    def _note_day(self, now: float, wall: float) -> None:
+        observer = self.observer
+        known = {u: a for u, a in observer.accounts.items() if u in observer.named()}
+        self._days.account(known, wall)
+        for uuid in known:
+            gpu = observer.gpus.get(uuid)
+            used = gpu.value("memory_used_bytes", now) if gpu else None
+            self._days.memory(uuid, used, wall)
+        uuids = {gpu.pci: uuid for uuid, gpu in observer.gpus.items() if gpu.pci}
+        self._days.xids(observer.book.counts, uuids, wall)
+
     def _save(self) -> None:
         with self.observer.lock:
             data = self.observer.plain()
+            data["days"] = self._days.plain()
+            gpus = {uuid: (gpu.index, gpu.name) for uuid, gpu in self.observer.gpus.items()}
         data["cursors"] = {log.path: log.cursor for log, _ in self._logs}
         try:
             store.write(self._state, data)
@@ -219,6 +237,12 @@ class Agent:
                 say(f"{self._state} cannot be written: {error}")
             self._own.unsaved += 1
             self._pending = False
+            return
+        # After the state, which a crash goes back to: files then hold no more than it does.
+        before = self._day_files.trouble
+        self._day_files.write(self._days, gpus, time.time())
+        if self._day_files.trouble and not before:
+            say(self._day_files.trouble)
 
     def state(self) -> bytes:
         """What every GPU does, with evidence and next step, as JSON."""

@@ -18,7 +18,8 @@ def status():
     except (OSError, ValueError):
         return {}
 before, asked = status().get("shipped_lines", 0), time.time()
-for attempt in range(200):
+active = subprocess.run(["systemctl", "is-active", "--quiet", "gpuferry-logs.service"])
+for attempt in range(200 if active.returncode == 0 else 1):
     if attempt % 10 == 0:
         subprocess.run(["systemctl", "kill", "--signal=USR1", "gpuferry-logs.service"],
                        check=False, stderr=subprocess.DEVNULL)

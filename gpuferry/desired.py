@@ -145,7 +145,9 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
 def baked_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     """Ansible variables of the server that becomes an image: no secret may be in it."""
     bare = server.model_copy(update={"encrypted_volumes": []})
-    return {**role_variables(spec, bare, StackFacts()), "secrets_files": []}
+    # A store that the stack does not make brings its keys along.
+    without = spec.model_copy(update={"logs": None})
+    return {**role_variables(without, bare, StackFacts()), "secrets_files": []}
 
 
 def baked_key(spec: Spec, server: ServerSpec) -> str:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from shipper import config
 
 _UTC = datetime.timezone.utc  # noqa: UP017 - `datetime.UTC` is of Python 3.11
-_TIMEOUT_SECONDS = 20.0
+_TIMEOUT_SECONDS = 10.0
+# What a connection that lay idle and was closed by the store ends with.
+_STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _MARK = "x-amz-meta-gpuferry-sha256"
 
@@ -144,13 +146,12 @@ class Store:
             secret_key=secret_key,
             now=datetime.datetime.now(_UTC),
         )
-        # A connection that lay idle may have been closed meanwhile; the request can be repeated.
         reused = self._connection is not None
         try:
             answer, said = self._send(method, path, body, signed)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            if not reused:
+            if not reused or not isinstance(error, _STALE):
                 raise StoreTrouble(f"{method}: {_words(error)}") from None
             try:
                 answer, said = self._send(method, path, body, signed)
