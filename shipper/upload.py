@@ -72,6 +72,7 @@ class Uploader(threading.Thread):
                 if entry is not None:
                     self._send(entry)
                 elif self._stopping:
+                    self._send_rollups(last=True)
                     return
                 else:
                     self._send_rollups()
@@ -101,9 +102,9 @@ class Uploader(threading.Thread):
         finally:
             self._spool.release()
 
-    def _send_rollups(self) -> None:
+    def _send_rollups(self, *, last: bool = False) -> None:
         now = time.monotonic()
-        if now - self._looked < _LOOK_SECONDS:
+        if now - self._looked < _LOOK_SECONDS and not last:
             return
         self._looked = now
         today = keys.day(int(time.time() * 1e6))
@@ -113,7 +114,8 @@ class Uploader(threading.Thread):
             digest = hashlib.sha256(data).hexdigest()
             if self._state.rollups.get(date) == digest:
                 continue
-            if date >= today and now - self._sent_today.get(date, -_TODAY_SECONDS) < _TODAY_SECONDS:
+            recent = now - self._sent_today.get(date, -_TODAY_SECONDS) < _TODAY_SECONDS
+            if date >= today and recent and not last:
                 continue
             key = keys.rollup(self._server, date, machine(), sealed=bool(self._recipient))
             self._store.put(key, chunk.seal(data, self._recipient))

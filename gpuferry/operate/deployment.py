@@ -131,7 +131,7 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
         )
     if lost:
         names = ", ".join(
-            name.replace(IDENTITY, "the logs, the key that opens them")
+            name.replace(IDENTITY, "the key that opens encrypted logs")
             .replace("-disk", "'s disk")
             .replace("-bucket", ", the bucket")
             .replace("-volume-key", ", the key of an encrypted volume")
