@@ -124,9 +124,9 @@ def expected(prefix: str, count: int) -> list[str]:
 
 
 def status(node: Node) -> dict[str, Any]:
-    """What the shipper tells; empty while it does not."""
-    told = node.run(f"{_STATUS} 2>/dev/null || echo '{{}}'")
-    return dict(json.loads(told))
+    """What the shipper tells; one that is just starting is waited for."""
+    found = wait_until("a status", lambda: node.run(f"{_STATUS} 2>/dev/null || true"), 30)
+    return dict(json.loads(found))
 
 
 def settle(node: Node, seconds: float = 30) -> dict[str, Any]:
