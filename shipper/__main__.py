@@ -14,11 +14,11 @@ def main(arguments: list[str]) -> int:
         say("usage: python3 -m shipper CONFIG")
         return 2
     try:
-        config = load(arguments[0])
+        shipper = Shipper(load(arguments[0]))
     except ConfigError as error:
         say(f"error: {error}")
         return 2
-    Shipper(config).run()
+    shipper.run()
     return 0
 
 

@@ -39,8 +39,8 @@ class Containers:
         self._folder = os.path.join(folder, "containers")
         self._followed: dict[str, Followed] = {}
         self._known = dict(positions or {})
-        # Name to driver, of those that cannot be read here.
-        self.others: dict[str, str] = {}
+        # Id to name and driver, of those that cannot be read here.
+        self._others: dict[str, tuple[str, str]] = {}
         # Containers of which something was lost, since last asked.
         self._gaps: list[str] = []
         self._first = True
@@ -51,7 +51,8 @@ class Containers:
             present = set(os.listdir(self._folder))
         except OSError:
             present = set()
-        for container in present - self._followed.keys():
+        self._others = {c: told for c, told in self._others.items() if c in present}
+        for container in present - self._followed.keys() - self._others.keys():
             self._open(container)
         if self._first:
             self._first = False
@@ -59,6 +60,11 @@ class Containers:
                 # Removed while nobody looked: what it had written since is gone.
                 self._gaps.append(container[:12])
                 del self._known[container]
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Name to driver, of the containers that cannot be read here."""
+        return dict(self._others.values())
 
     def gaps(self) -> list[str]:
         """Containers of which something was lost since the last call; nobody knows how much."""
@@ -108,7 +114,7 @@ class Containers:
         host = self._description(container, "hostconfig.json")
         driver = str(host.get("LogConfig", {}).get("Type", ""))
         if driver not in ("", "json-file", "journald", "none"):
-            self.others[self._name(container)] = driver
+            self._others[container] = (self._name(container), driver)
 
     def _description(self, container: str, file: str) -> dict[str, Any]:
         try:

@@ -58,11 +58,11 @@ def chunks(
             assert process.stdout is not None
             try:
                 yield from _cut(process.stdout, cursor, gap)
+                process.wait()
             finally:
-                # Nobody wants the rest, or there is none.
-                process.stdout.close()
+                # Otherwise nobody wants the rest.
                 process.terminate()
-        if process.returncode not in (0, -15):
+        if process.returncode != 0:
             errors.seek(0)
             said = errors.read(4000).decode(errors="replace").strip().splitlines()
             # Without any entry of these units journalctl ends with 1 and says nothing.
@@ -146,11 +146,13 @@ def _cut(pipe: Any, cursor: str | None, gap: Callable[[int | None], None]) -> It
             builder.add(data[start:at], count)
         if first and (builder.raw >= MOST_RAW_BYTES or not block):
             end_cursor = _told(last, "__CURSOR")
+            times = [int(_told(entry, "__REALTIME_TIMESTAMP")) for entry in (first, last)]
             yield Made(
                 SOURCE,
                 builder,
-                int(_told(first, "__REALTIME_TIMESTAMP")),
-                int(_told(last, "__REALTIME_TIMESTAMP")),
+                # The clock may have been set back in between.
+                min(times),
+                max(times),
                 begin or _told(first, "__CURSOR"),
                 end_cursor,
                 [{"lines": builder.lines}],

@@ -23,6 +23,7 @@ from shipper.upload import Uploader
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # New containers are looked for so often; one that is there for less time may be missed.
 _SCAN_SECONDS = 1.0
+_MOST_CHUNKS = 16
 _OWN_UNIT = "gpuferry-logs.service"
 
 
@@ -129,7 +130,8 @@ class Shipper:
                 return
 
     def _take_containers(self, deadline: float | None) -> None:
-        while True:
+        # Who logs faster than that must not keep the journal waiting.
+        for _ in range(_MOST_CHUNKS):
             if self._unspooled is None:
                 made = self.containers.take()
                 if made is None:

@@ -79,14 +79,21 @@ def sign(
 
 
 class Store:
-    """One connection to the store, opened when needed; used by one thread."""
+    """One connection to the store, opened when needed; used by one thread.
+
+    Raises:
+        ConfigError: the authority cannot be used.
+    """
 
     def __init__(self, place: Place) -> None:
         self._place = place
         address = urllib.parse.urlsplit(place.endpoint)
         self._host, self._netloc = address.hostname or "", address.netloc
         self._port = address.port or 443
-        self._context = ssl.create_default_context(cadata=place.ca_pem or None)
+        try:
+            self._context = ssl.create_default_context(cadata=place.ca_pem or None)
+        except (ssl.SSLError, ValueError) as error:
+            raise config.ConfigError(f"ca_pem holds no certificate: {error}.") from None
         self._connection: http.client.HTTPSConnection | None = None
 
     def put(self, key: str, body: bytes, *, may_be_there: bool = False) -> None:

@@ -341,6 +341,7 @@ def test_a_container_that_the_driver_hides_is_named(shipping: Node) -> None:
     wait_until("its name", lambda: status(shipping)["unread_containers"] == {"hidden": "local"}, 20)
     assert "hidden (driver local)" in verdicts(shipping)["log_shipping.complete"].measured
     shipping.run("docker rm -f hidden")
+    wait_until("that it is gone", lambda: not status(shipping)["unread_containers"], 20)
 
 
 def test_encrypted_logs_open_with_the_right_key_only(shipping: Node, store: LogStore) -> None:

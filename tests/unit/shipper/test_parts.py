@@ -164,6 +164,12 @@ def test_a_configuration_that_cannot_be_used_is_one_sentence(
         parse({**good, **change})
 
 
+def test_an_authority_that_is_none_is_one_sentence() -> None:
+    place = s3.Place("https://x", "b", "r", "no certificate", "/none")
+    with pytest.raises(ConfigError, match="ca_pem holds no certificate"):
+        s3.Store(place)
+
+
 def test_drafts_are_no_days(tmp_path: Path) -> None:
     for name in ("2026-11-30.json", ".2026-11-30.json.draft", ".x.json", "notes.txt"):
         (tmp_path / name).touch()
