@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.ask import ask
 from agent.config import Config, ConfigError, load
-from agent.run import Agent, say
+from agent.run import Agent, Unusable, say
 
 _CONFIG = "/etc/gpuferry/agent.json"
 _USAGE = f"""\
@@ -45,9 +45,9 @@ def _ask(config: Config, path: str) -> int:
 def _run(config: Config) -> int:
     try:
         Agent(config).run()
-    except OSError as error:
-        # It may be free later, so the unit tries again.
-        say(f"error: {config.listen} port {config.port} cannot be used: {error}.")
+    except Unusable as error:
+        # It may be otherwise later, so the unit tries again.
+        say(f"error: {error}.")
         return 1
     return 0
 

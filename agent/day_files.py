@@ -29,9 +29,11 @@ class DayFiles:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
 
-    def write(self, days: Days, gpus: Mapping[str, tuple[int, str]], wall: float) -> None:
-        """Write the days that changed. `gpus`: UUID to index and name."""
+    def texts(self, days: Days, gpus: Mapping[str, tuple[int, str]], wall: float) -> dict[str, str]:
+        """Files of the days that changed, by date. `gpus`: UUID to index and name."""
         today = next(spread(wall, 0.0))[0]
+        days.tidy()
+        found = {}
         for date in sorted(days.changed):
             told = {
                 "version": VERSION,
@@ -43,14 +45,25 @@ class DayFiles:
                     for index, name in [gpus.get(uuid, (None, ""))]
                 ],
             }
+            found[date] = json.dumps(told, indent=1) + "\n"
+        days.changed.clear()
+        return found
+
+    def put(self, texts: Mapping[str, str]) -> set[str]:
+        """Write them; the dates that could not be written."""
+        self.trouble = ""
+        failed = set()
+        for date, text in texts.items():
             try:
-                self._put(f"{date}.json", json.dumps(told, indent=1) + "\n")
+                self._put(f"{date}.json", text)
             except OSError as error:
                 self.trouble = f"{self._folder} cannot be written: {error}"
-                return
-            days.changed.discard(date)
-        self.trouble = ""
-        days.tidy()
+                failed.add(date)
+        return failed
+
+    def write(self, days: Days, gpus: Mapping[str, tuple[int, str]], wall: float) -> None:
+        """Both; what could not be written is still changed afterwards."""
+        days.changed |= self.put(self.texts(days, gpus, wall))
 
     def _put(self, name: str, text: str) -> None:
         draft = self._folder / f".{name}.draft"

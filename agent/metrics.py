@@ -60,6 +60,7 @@ class Own:
     log_lost: int = 0
     scrapes: int = 0
     unsaved: int = 0
+    cpu_seconds: float = 0.0
 
 
 class Exposition(Collector):
@@ -261,7 +262,10 @@ class Exposition(Collector):
         cpu = _cpu_seconds("self") + (_cpu_seconds(str(own.child_pid)) if own.child_pid else 0.0)
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu += reaped.ru_utime + reaped.ru_stime
-        yield _counter("node_agent_cpu_seconds", "Processor time, its reader included", cpu)
+        # A reader that is given up takes its time along.
+        own.cpu_seconds = max(own.cpu_seconds, cpu)
+        text = "Processor time, its reader included"
+        yield _counter("node_agent_cpu_seconds", text, own.cpu_seconds)
         resident = sum(_resident(p) for p in ("self", str(own.child_pid or "")) if p)
         yield _gauge("node_agent_resident_bytes", "Memory, its reader included", resident)
 

@@ -59,6 +59,9 @@ class Processes:
         if not listed:
             self._before = None
             return {uuid: Work() for uuid in per_gpu}
+        if not os.path.exists(f"{self._proc}/1"):
+            # Mounted with hidepid: of others' processes nothing is known, not that they are gone.
+            return {}
         now = self.look(listed)
         found = {uuid: judge(self._before, now, pids) for uuid, pids in per_gpu.items()}
         self._before = now

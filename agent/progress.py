@@ -12,8 +12,9 @@ import heapq
 import os
 import stat
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from agent.samples import Progress
 
@@ -75,13 +76,43 @@ def of_job(
     return Progress(now - freshest.changed, freshest.longest)
 
 
+def plain(tracks: Mapping[str, Track]) -> dict[str, dict[str, Any]]:
+    """For the state file."""
+    return {path: asdict(track) for path, track in tracks.items()}
+
+
+def restored(kept: Mapping[str, Any]) -> dict[str, Track]:
+    """From the state file, of the same boot.
+
+    Raises:
+        TypeError: it is not one of ours.
+    """
+    return {path: Track(**track) for path, track in kept.items()}
+
+
+def trusted(name: str, owner: int, proc: str = "/proc") -> bool:
+    """Whether a file may speak: anybody may write here, but for a job only its user and root.
+
+    One that speaks for all GPUs is anybody's: the server's users are a team.
+    """
+    if owner == 0 or not name.isdigit():
+        return True
+    try:
+        return os.stat(f"{proc}/{name}").st_uid == owner
+    except OSError:
+        return False  # of no process that there is
+
+
 class ProgressFiles:
     """Looks at the files."""
 
-    def __init__(self, folder: str, patterns: Iterable[str]) -> None:
+    def __init__(
+        self, folder: str, patterns: Iterable[str], tracks: dict[str, Track] | None = None
+    ) -> None:
+        """`tracks`: of before a restart, so that slow steps are not late after it."""
         self._folder = folder
         self._patterns = tuple(patterns)
-        self.tracks: dict[str, Track] = {}
+        self.tracks: dict[str, Track] = tracks or {}
         self._thread: threading.Thread | None = None
 
     def ask(self, now: float, wall: float) -> None:
@@ -138,6 +169,8 @@ class ProgressFiles:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
+                return None
+            if not trusted(os.path.basename(path), status.st_uid):
                 return None
             return os.read(descriptor, _MOST_BYTES).decode(errors="replace"), status.st_mtime
         except OSError:

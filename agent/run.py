@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ from agent.metrics import Exposition, Own
 from agent.nvml.supervisor import Limits, Supervisor, silent_seconds
 from agent.observer import Observer
 from agent.processes import Processes
-from agent.progress import ProgressFiles
+from agent.progress import ProgressFiles, plain, restored
 from agent.samples import Driver
 from agent.server import Server, ensure_token
+from agent.told import state as page
 from agent.xid_book import XidBook
 from agent.xid_lines import Line, Parser
 
 _SAVE_SECONDS = 30.0
+_LAST_SAVE_SECONDS = 10.0
 _DISK_SECONDS = 30.0
 CATALOGUE = Path(__file__).with_name("xid.json")
 
@@ -48,6 +50,10 @@ def suspended() -> float:
 def say(text: str) -> None:
     """For the journal."""
     print(text, file=sys.stderr, flush=True)
+
+
+class Unusable(Exception):
+    """What the agent cannot start without; the text names it."""
 
 
 class Agent:
@@ -68,15 +74,19 @@ class Agent:
             self._restore({})
         self.supervisor = Supervisor(config.sample_seconds, limits or Limits(), say)
         self._host, self._processes = Host(root), Processes(root)
-        self._progress = ProgressFiles(config.progress_folder, config.progress_files)
         self._disks = Disks(config.mounts)
         self._own = Own(started=time.time())
         self._exposition = Exposition(self.observer, self._disks, self._own, clock)
         self._stop = threading.Event()
         self._pending = False
+        self._saving: threading.Thread | None = None
 
     def _restore(self, kept: dict[str, Any]) -> None:
         config, cursors = self.config, kept.get("cursors", {})
+        progress = kept.get("progress", {})
+        same = progress.get("boot") == self._boot
+        tracks = restored(progress.get("tracks", {})) if same else {}
+        self._progress = ProgressFiles(config.progress_folder, config.progress_files, tracks)
         book = XidBook(xid.catalogue(CATALOGUE), self._boot, kept.get("xids", {}))
         self.observer = Observer(config, self._boot, kept, book)
         self._days = Days(kept.get("days", {}), self._day_files.load)
@@ -88,25 +98,34 @@ class Agent:
         """Until SIGTERM or SIGINT.
 
         Raises:
-            OSError: the address cannot be listened on.
+            Unusable: the address cannot be listened on, or the token not be written.
         """
-        if self.config.token_file:
-            ensure_token(Path(self.config.token_file))
+        try:
+            if self.config.token_file:
+                ensure_token(Path(self.config.token_file))
+        except OSError as error:
+            raise Unusable(f"no token in {self.config.token_file}: {error}") from None
         pages: dict[str, Callable[[], bytes]] = {
             "/metrics": self._exposition.text,
             "/state": self.state,
         }
-        server = Server(self.config.listen, self.config.port, self.config.token_file, pages)
+        listen, port = self.config.listen, self.config.port
+        try:
+            server = Server(listen, port, self.config.token_file, pages, say)
+        except OSError as error:
+            raise Unusable(f"{listen} port {port} cannot be used: {error}") from None
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self._stop.set())
-        say(f"listening on {self.config.listen} port {self.config.port}")
+        say(f"listening on {listen} port {port}")
         try:
             self._loop()
         finally:
             server.shutdown()
             self.supervisor.stop()
+            self.saved()
             self._save()
+            self.saved()
 
     def _loop(self) -> None:
         period = self.config.sample_seconds
@@ -224,50 +243,46 @@ class Agent:
         self._days.xids(observer.book.counts, uuids, wall)
 
     def _save(self) -> None:
+        """Write the state in a thread: on a busy disk that takes seconds, and samples wait."""
+        if self._saving and self._saving.is_alive():
+            return
         with self.observer.lock:
             data = self.observer.plain()
-            data["days"] = self._days.plain()
+            # A copy: it is written while the days go on.
+            data["days"] = copy.deepcopy(self._days.plain())
             gpus = {uuid: (gpu.index, gpu.name) for uuid, gpu in self.observer.gpus.items()}
+            texts = self._day_files.texts(self._days, gpus, time.time())
         data["cursors"] = {log.path: log.cursor for log, _ in self._logs}
+        data["progress"] = {"boot": self._boot, "tracks": plain(self._progress.tracks)}
+        self._pending = False
+        self._saving = threading.Thread(target=self._write, args=(data, texts), daemon=True)
+        self._saving.start()
+
+    def saved(self) -> None:
+        """Wait for what is being written, if it does not take forever."""
+        if self._saving:
+            self._saving.join(_LAST_SAVE_SECONDS)
+
+    def _write(self, data: dict[str, Any], texts: dict[str, str]) -> None:
         try:
             store.write(self._state, data)
-            self._pending = False
         except OSError as error:
             if not self._own.unsaved:
                 say(f"{self._state} cannot be written: {error}")
             self._own.unsaved += 1
-            self._pending = False
+            with self.observer.lock:
+                self._days.changed |= set(texts)
             return
         # After the state, which a crash goes back to: files then hold no more than it does.
-        before = self._day_files.trouble
-        self._day_files.write(self._days, gpus, time.time())
+        before, failed = self._day_files.trouble, self._day_files.put(texts)
+        if failed:
+            with self.observer.lock:
+                self._days.changed |= failed
         if self._day_files.trouble and not before:
             say(self._day_files.trouble)
 
     def state(self) -> bytes:
         """What every GPU does, with evidence and next step, as JSON."""
-        now = clock()
         with self.observer.lock:
-            told: dict[str, Any] = {
-                "driver": asdict(self.observer.driver),
-                "expected": self.observer.expected,
-                "visible": self.observer.visible,
-                "gpus": [
-                    {
-                        "uuid": gpu.uuid,
-                        "index": gpu.index,
-                        "name": gpu.name,
-                        "states": [
-                            {
-                                **asdict(state),
-                                "for_seconds": now
-                                - self.observer.since.get((gpu.uuid, state.name), now),
-                            }
-                            for state in self.observer.states.get(gpu.uuid, [])
-                        ],
-                        "xids": [asdict(x) for x in self.observer.book.of(gpu.pci, now)],
-                    }
-                    for gpu in sorted(self.observer.gpus.values(), key=lambda gpu: gpu.index)
-                ],
-            }
+            told = page(self.observer, self._disks, clock())
         return json.dumps(told).encode()

@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 _MOST_AT_ONCE = 16
 _PATIENCE_SECONDS = 5
+# Who sends a byte now and then keeps a place no longer than this when others wait for one.
+_PLACE_SECONDS = 10.0
 
 
 def ensure_token(path: Path) -> None:
@@ -44,13 +47,20 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(
-        self, listen: str, port: int, token_file: str, pages: dict[str, Callable[[], bytes]]
+        self,
+        listen: str,
+        port: int,
+        token_file: str,
+        pages: dict[str, Callable[[], bytes]],
+        say: Callable[[str], None],
     ) -> None:
         if ipaddress.ip_address(listen).version == 6:
             self.address_family = socket.AF_INET6
         self.pages = pages
         self._token_file = token_file
-        self._room = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self.say = say
+        self._lock = threading.Lock()
+        self._places: dict[Any, float] = {}
         super().__init__((listen, port), _Handler)
 
     def allows(self, header: str | None) -> bool:
@@ -67,7 +77,16 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Hand it to a thread, if there is room."""
-        if not self._room.acquire(blocking=False):
+        now = time.monotonic()
+        with self._lock:
+            full = len(self._places) >= _MOST_AT_ONCE
+            late = [r for r, since in self._places.items() if full and now > since + _PLACE_SECONDS]
+            if not full:
+                self._places[request] = now
+        for slow in late:
+            with contextlib.suppress(OSError):
+                slow.shutdown(socket.SHUT_RDWR)
+        if full:
             request.settimeout(1)
             try:
                 request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
@@ -82,7 +101,8 @@ class Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            with self._lock:
+                self._places.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news."""
@@ -105,7 +125,17 @@ class _Handler(BaseHTTPRequestHandler):
         elif page is None:
             self._answer(404, b"there are /metrics, /state and /healthy\n")
         else:
-            self._answer(200, page())
+            self._page(page)
+
+    def _page(self, page: Callable[[], bytes]) -> None:
+        try:
+            text = page()
+        except Exception as error:
+            # A fault of ours: told to who asks and to the journal, and the agent goes on.
+            self.server.say(f"{self.path} failed: {type(error).__name__}: {error}")
+            self._answer(500, b"this page failed; see the agent's journal\n")
+            return
+        self._answer(200, text)
 
     def _answer(self, code: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(code)

@@ -5,6 +5,7 @@ import pytest
 from gpuferry.checking.accounts import account_problems, read_accounts
 from gpuferry.checking.clock import LARGEST_OFFSET_SECONDS, offset_seconds
 from gpuferry.checking.mark import check
+from gpuferry.checking.system_state import SHOW_FAILED, judge_state
 from gpuferry.checking.trust import untrusted
 
 # NVIDIA's display controllers; a container sees its host's, which are not its own.
@@ -15,7 +16,10 @@ cd $root/sys/bus/pci/devices && grep -l ^0x10de */vendor | while read -r found; 
     grep -l ^0x03 "${found%vendor}class"
 done
 """
-LOOK_AT_UNITS = "look at `systemctl status UNIT` with ./ferry ssh {server}, then check again"
+LOOK_AT_UNITS = (
+    "look at `systemctl status UNIT` with ./ferry ssh {server}; once mended, `sudo systemctl "
+    "reset-failed UNIT`, then check again"
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,7 @@ def readings(node):
         hostname="hostname",
         # --wait: a server that is still booting is given the check's deadline to finish.
         state="systemctl is-system-running --wait",
-        failed="systemctl list-units --failed --plain --no-legend",
+        failed=SHOW_FAILED,
         synchronised="timedatectl show --property=NTPSynchronized",
         timezone="readlink /etc/localtime",
         locale="cat /etc/default/locale",
@@ -42,10 +46,8 @@ def test_hostname(readings, expectations, verdict):
 @check("base.system_state", next_step=LOOK_AT_UNITS, deadline_seconds=60)
 def test_system_state(readings, verdict):
     """systemd has started everything: running"""
-    state = readings["state"].output.strip() or readings["state"].trouble
-    units = ", ".join(line.split()[0] for line in readings["failed"].output.splitlines())
-    evidence = f"failed units: {units or 'none'}"
-    verdict.judge(state == "running", measured=state, expected="running", evidence=evidence)
+    good, measured, evidence = judge_state(readings["state"], readings["failed"])
+    verdict.judge(good, measured=measured, expected="running", evidence=evidence)
 
 
 @check("base.time_sync")

@@ -7,7 +7,10 @@ from gpuferry.checking.mark import check
 from gpuferry.checking.nft import parse_ruleset
 from gpuferry.checking.sockets import reachable_listeners
 
-CLOSE = "stop the service or declare its port in open_ports, then run: ./ferry converge {server}"
+CLOSE = (
+    "rules that somebody changed: ./ferry converge {server}; a port that shall be open: declare it "
+    "in open_ports, then ./ferry up; else stop the service"
+)
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,19 @@ import pytest
 
 from gpuferry import exposure
 from gpuferry.checking import lynis, scan, ssh_audit, volumes
+from gpuferry.checking.accounts import judge_logins, read_logins
 from gpuferry.checking.leaks.judge import judge
 from gpuferry.checking.mark import check
 from gpuferry.checking.nft import other_filters
 
-CLOSE = "stop the service or declare its port in open_ports, then run: ./ferry converge {server}"
+CLOSE = (
+    "rules that somebody changed: ./ferry converge {server}; a port that shall be open: declare it "
+    "in open_ports, then ./ferry up; else stop the service"
+)
+STRANGERS = (
+    "declare them in users, then ./ferry up; or remove their ~/.ssh/authorized_keys, "
+    "then check again"
+)
 TAKE_OUT = (
     "replace the secret where it came from, then hand it over as a file: ./ferry secret set NAME, "
     "and mount /run/gpuferry/secrets/NAME"
@@ -27,6 +35,13 @@ def test_ssh_audit(audit, expectations, verdict):
         return
     judged = ssh_audit.judge(answer[1], answer[0], expectations.ssh.key_exchange)
     verdict.judge(judged.ok, measured=judged.measured, expected=name, evidence=judged.evidence)
+
+
+@check("security.accounts", severity="critical", next_step=STRANGERS)
+def test_accounts(node, expectations, verdict):
+    """Keys open the accounts that are declared, and no others."""
+    declared = [user.name for user in expectations.users]
+    verdict.answers.append(judge_logins(expectations.user, declared, read_logins(node)))
 
 
 @check("security.exposure", severity="critical", next_step=CLOSE, deadline_seconds=200)

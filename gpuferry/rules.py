@@ -35,8 +35,8 @@ def ssh_sources(rule: str, networks: list[str], *, acknowledged: bool) -> Ruling
     if everywhere and not acknowledged:
         return _ruling(
             rule,
-            f"{' + '.join(everywhere)} lets the whole internet reach SSH; name your own networks, "
-            "or set firewall.ssh_open_to_the_world: true if you mean it",
+            f"{' + '.join(everywhere)} lets the whole internet, or much of it, reach SSH; name "
+            "your own networks, or set firewall.ssh_open_to_the_world: true if you mean it",
         )
     return _ruling(rule, kept="acknowledged" if everywhere else "own networks only")
 
@@ -99,13 +99,18 @@ def protection(rule: str, resource: str, *, protected: bool) -> Ruling:
 
 
 def world(networks: list[str]) -> list[str]:
-    """Those networks that together are the whole internet, of one family; else empty."""
+    """All networks, where together they hold more than one owner can have; else empty.
+
+    The largest blocks ever given to one organisation are a /8 (IANA's IPv4 address space registry)
+    and, to a regional registry, a /12 (IANA's IPv6 global unicast registry). Private networks
+    (RFC 4193: fc00::/7) are nobody's internet.
+    """
     parsed = [ipaddress.ip_network(network) for network in networks]
-    # Two halves of the internet are the internet too.
-    for version in (4, 6):
-        same = [network for network in parsed if network.version == version]
-        whole = ipaddress.ip_network("0.0.0.0/0" if version == 4 else "::/0")
-        if whole in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
+    for version, largest in ((4, 8), (6, 12)):
+        same = [n for n in parsed if n.version == version and not n.is_private]
+        # Two halves of the internet are the internet too.
+        joined = ipaddress.collapse_addresses(same)  # type: ignore[type-var]
+        if any(network.prefixlen < largest for network in joined):
             return [str(network) for network in parsed]
     return []
 

@@ -23,9 +23,7 @@ from pulumi_policy import (
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from policy import rulings
-from policy.rulings import DECLARATION, Resource, Rule
-
-Schema = dict[str, dict[str, Any]]
+from policy.rulings import DECLARATION, Resource, Rule, Schema
 
 # One process serves one deployment, and judges its resources before the stack as a whole.
 _not_evaluated: dict[str, str] = {}
@@ -72,39 +70,9 @@ def every_rule_evaluated(args: StackValidationArgs, report: ReportViolation) -> 
 
 
 POLICIES = [
-    resource_policy(
-        "ssh-not-open-to-the-world",
-        "SSH is not open to the world",
-        rulings.ssh_not_open_to_the_world,
-    ),
-    resource_policy("buckets-private", "Only its owner reads a bucket", rulings.buckets_private),
-    resource_policy(
-        "data-protected",
-        "What holds data is protected",
-        rulings.data_protected,
-        {"required": {"type": "boolean"}},
-    ),
-    resource_policy(
-        "gpu-cap",
-        "Not more GPUs than the team's cap",
-        rulings.gpu_cap,
-        {"max_gpus": {"type": "integer", "minimum": 0}},
-    ),
-    resource_policy(
-        "price-cap",
-        "Not more an hour than the team's cap",
-        rulings.price_cap,
-        {"max_price_per_hour": {"type": "number", "minimum": 0}},
-    ),
-    resource_policy(
-        "labels-required",
-        "Every server carries the team's labels",
-        rulings.labels_required,
-        {"labels": {"type": "array", "items": {"type": "string"}}},
-    ),
-    resource_policy("host-key-pinned", "Every connection has a host key", rulings.host_key_pinned),
+    *(resource_policy(*row) for row in rulings.RULES),
     StackValidationPolicy(
-        "every-rule-evaluated",
+        rulings.EVERY_RULE_EVALUATED,
         "A rule that could not be evaluated says so",
         every_rule_evaluated,
         EnforcementLevel.ADVISORY,

@@ -97,3 +97,49 @@ def host_key_pinned(resource: Resource, config: Properties) -> Ruling | None:
     if proxy := connection.get("proxy"):
         known[f"{resource.name} (proxy)"] = proxy.get("hostKey")
     return rules.host_keys("connection.hostKey", known)
+
+
+Schema = dict[str, dict[str, Any]]
+
+EVERY_RULE_EVALUATED = "every-rule-evaluated"
+# Name, what it says, the rule, and the keys of its configuration (JSON schema).
+RULES: tuple[tuple[str, str, Rule, Schema | None], ...] = (
+    (
+        "ssh-not-open-to-the-world",
+        "SSH is not open to the world",
+        ssh_not_open_to_the_world,
+        None,
+    ),
+    ("buckets-private", "Only its owner reads a bucket", buckets_private, None),
+    (
+        "data-protected",
+        "What holds data is protected",
+        data_protected,
+        {"required": {"type": "boolean"}},
+    ),
+    (
+        "gpu-cap",
+        "Not more GPUs than the team's cap",
+        gpu_cap,
+        {"max_gpus": {"type": "integer", "minimum": 0}},
+    ),
+    (
+        "price-cap",
+        "Not more an hour than the team's cap",
+        price_cap,
+        {"max_price_per_hour": {"type": "number", "minimum": 0}},
+    ),
+    (
+        "labels-required",
+        "Every server carries the team's labels",
+        labels_required,
+        {"labels": {"type": "array", "items": {"type": "string"}}},
+    ),
+    ("host-key-pinned", "Every connection has a host key", host_key_pinned, None),
+)
+
+
+def unknown_names(config: Mapping[str, Any]) -> list[str]:
+    """Keys of a pack's configuration that name no rule; `all` is the engine's own word."""
+    known = {"all", EVERY_RULE_EVALUATED, *(name for name, *_ in RULES)}
+    return [name for name in config if name not in known]

@@ -21,6 +21,9 @@ from agent.nvml.getters import DEVICE_ERRORS, GETTERS, believed, reason
 
 MARK_BYTES = 128
 _EVENTS_PER_CYCLE = 64
+# A process sees a GPU only that was there at its start: one that could not say who it is gets
+# another process after that time, which costs a second or two of readings.
+_LOOK_AGAIN_SECONDS = 120.0
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 # It holds the GPUs' device files; what looks for GPU work knows it by this name.
 NAME = b"gpuferry-agent"
@@ -36,6 +39,8 @@ class Child:
         self._indices: dict[str, int] = {}
         self._unavailable: dict[str, dict[str, str]] = {}
         self._events: Any = None
+        self.all_known = True
+        """Whether every GPU could say who it is."""
 
     def _about_to(self, function: str, gpu: int | None = None) -> None:
         text = function if gpu is None else f"{function} (GPU {gpu})"
@@ -61,6 +66,7 @@ class Child:
             self.tell("failed", code=0, text="the driver shows no GPU")
             return False
         gpus = [self._identify(index) for index in range(count)]
+        self.all_known = not any("error" in gpu for gpu in gpus)
         driver = self._optional(lambda: pynvml.nvmlSystemGetDriverVersion())
         self._listen()
         self.tell("hello", gpus=gpus, driver=driver or "")
@@ -188,7 +194,8 @@ def main() -> int:
     if not child.start():
         return 3
     number, due = 0, time.monotonic()
-    while True:
+    look_again = due + _LOOK_AGAIN_SECONDS
+    while child.all_known or due < look_again:
         try:
             child.cycle(number)
         except BrokenPipeError:
@@ -197,6 +204,7 @@ def main() -> int:
         # Missed cycles are left out, not caught up with.
         due = max(due + period, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
+    return 3
 
 
 if __name__ == "__main__":

@@ -51,19 +51,25 @@ class StoreTrouble(Exception):
 def round_trip(node: Node, store: ExpectedStore) -> str:
     """Write, read back and delete an object from the server; return what was done.
 
-    Leaves nothing behind: in a bucket with versions, the very version is deleted. Where a retention
+    Between, who has no key asks for it and for the list of the bucket, and must get neither. Leaves
+    nothing behind: in a bucket with versions, the very version is deleted. Where a retention
     forbids that, the object is hidden by a delete marker and goes when its time is over.
     """
     sign = _signer(store, f".gpuferry-check/{secrets.token_hex(8)}")
     content = secrets.token_hex(32)
     put, get = sign("put_object"), sign("get_object")
-    written, read = _send(node, [("PUT", put, content), ("GET", get, None)])
+    unsigned = get.partition("?")[0]
+    listing = f"{store.endpoint}/{store.bucket}?list-type=2"
+    strangers = [("GET", unsigned, None), ("GET", listing, None), ("PUT", unsigned, "x")]
+    written, read, *refused = _send(node, [("PUT", put, content), ("GET", get, None), *strangers])
     _expect(written, 200, "write")
     _expect(read, 200, "read back")
     if read.text != content:
         raise StoreTrouble("read back: another content than was written")
     ending = _remove(node, sign, written)
-    return f"{len(content)} bytes written, read back and {ending}"
+    for reply, step in zip(refused, ("read", "list", "write"), strict=True):
+        _expect(reply, 403, f"{step} without a key")
+    return f"{len(content)} bytes written, read back, refused without a key and {ending}"
 
 
 def encryption_at_rest(node: Node, store: ExpectedStore) -> str:
@@ -132,7 +138,9 @@ def _expect(answer: _Reply, status: int, step: str) -> None:
     if answer.status == status:
         return
     code = re.search(r"<Code>(\w+)</Code>", answer.text)
-    said = code[1] if code else " ".join(answer.text.split())[:200]
+    said = code[1] if code else " ".join(answer.text.split())[:200] or "no reason given"
+    if answer.status in range(200, 300):
+        said = f"was allowed; expected HTTP {status}"
     raise StoreTrouble(f"{step}: {f'HTTP {answer.status}: ' if answer.status else ''}{said}")
 
 

@@ -12,6 +12,7 @@ from gpuferry.cli import (
     bench,
     check,
     converge,
+    dashboard,
     data,
     doctor,
     down,
@@ -29,6 +30,7 @@ from gpuferry.cli import (
     sim,
     ssh,
     test,
+    top,
     up,
 )
 from gpuferry.cli.options import told
@@ -45,7 +47,7 @@ app = typer.Typer(
 )
 for command in (
     audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
-    data, logs, image, sim, doctor, env, test, lint, bench,
+    data, logs, image, sim, top, dashboard, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

@@ -13,6 +13,7 @@ import typer
 from gpuferry.engine.project import DEFAULT_STACK, Project
 from gpuferry.errors import SpecError
 from gpuferry.paths import POLICY_CONFIG, REPOSITORY
+from policy import rulings
 
 Stack = Annotated[
     str, typer.Option("--stack", "-s", help="Stack to work on.", envvar="GPUFERRY_STACK")
@@ -78,9 +79,17 @@ def set_policy_config(file: Path | None) -> None:
     if not file.is_file():
         raise SpecError(f"--policy-config: there is no file {file}; see docs/security.md.")
     try:
-        json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise SpecError(f"--policy-config: {file} is no JSON: {error}.") from None
+    if not isinstance(config, dict):
+        raise SpecError(f"--policy-config: {file} holds no JSON object of rules.")
+    for name in rulings.unknown_names(config):
+        known = ", ".join(rule for rule, *_ in rulings.RULES)
+        raise SpecError(
+            f"--policy-config: {file}: {name!r} is no rule; accepted: {known}, "
+            f"{rulings.EVERY_RULE_EVALUATED}."
+        )
     os.environ[POLICY_CONFIG] = str(file.resolve())
 
 

@@ -115,7 +115,7 @@ def holds(facts: Facts, packages: Sequence[Package]) -> None:
         raise Refused(
             "held",
             f"these packages are held at other versions: {', '.join(held)}",
-            "move the whole set on purpose: ferry driver upgrade",
+            "move the whole set on purpose: ./ferry driver upgrade NAME",
             "release them: sudo apt-mark unhold NAME",
         )
 

@@ -45,7 +45,7 @@ def have_a_module(facts: Facts, found: Simulation) -> None:
                 "no_module",
                 f"kernel {release} would come without a prebuilt module, and boot without a driver",
                 f"install the modules' metapackage too: {_metapackage(prebuilt[0], suffix)}, then "
-                "./ferry driver upgrade --accept",
+                "./ferry driver upgrade NAME --accept",
                 "leave kernel_change out of driver.allow until the archive has the module",
             )
         raise Refused(

@@ -151,7 +151,8 @@ def _targets(
             raise Refused(
                 "not_offered",
                 matched.problem,
-                "name a branch or version that the sources have: ./ferry driver upgrade --plan",
+                "name a branch or version that the sources have; the newest is shown by "
+                "./ferry driver upgrade NAME --plan",
             )
         notes += [f"the driver stays at {version}: {matched.problem}"] if matched.problem else []
         found += [p for p in matched.packages if p.version]

@@ -351,7 +351,7 @@ def _prepare_old_system(entry: inventory.Entry) -> None:
         with SshSession([server]) as session:
             session.run(server, "true", timeout_seconds=15)
             run_playbook(
-                "rebuild.yml", [server], {server.name: entry.variables}, session, say=lambda t: None
+                "rebuild.yml", [server], {server.name: entry.variables}, session, say=say_on_stderr
             )
     except ServerUnreachable as error:
         print(f"the old system of {server.name} is not reachable; replacing it ({error})",

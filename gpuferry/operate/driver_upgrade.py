@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpuferry.driver import wishes
 from gpuferry.driver.upgrade import Move
 from gpuferry.engine.project import Project
-from gpuferry.errors import StackLocked
+from gpuferry.errors import SpecError, StackLocked
 from gpuferry.operate.console import print_json, print_table, say_on_stderr
 from gpuferry.operate.servers import deployed
 from gpuferry.operate.upgrading import Options, Outcome, upgrade_server
@@ -19,7 +19,13 @@ from gpuferry.paths import data_dir
 
 def run(project: Project, name: str, options: Options, *, as_json: bool) -> int:
     """Upgrade one server and print how it ended; returns the exit code."""
-    wish = wishes.of_server(project.spec(), name)
+    spec = project.spec()
+    wish = wishes.of_server(spec, name)
+    if not any(server.name == name and server.gpu for server in spec.servers):
+        raise SpecError(
+            f"{name} declares no gpu; only servers with GPUs have a frozen set. Declare its gpu in "
+            f"{project.stack_file.name}, then: ./ferry up --stack {project.stack}"
+        )
     (entry,) = deployed(project, [name])
     with _alone(project, name):
         outcome = upgrade_server(entry, wish, options, say_on_stderr)

@@ -30,10 +30,10 @@ Runner = Callable[[dict[str, Any]], dict[str, Any]]
 _PROGRAM = Path(orders.__file__).with_name("run_restic.py")
 # Terabytes take their time, but not for ever.
 _MOST_SECONDS = 7 * 24 * 3600
+_PRESENT = "command -v restic >/dev/null"
 _INSTALL = (
-    "command -v restic >/dev/null || { export DEBIAN_FRONTEND=noninteractive; "
-    "apt-get -q -o DPkg::Lock::Timeout=300 update; "
-    "apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends restic; }"
+    "export DEBIAN_FRONTEND=noninteractive; apt-get -q -o DPkg::Lock::Timeout=300 update; "
+    "apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends restic"
 )
 
 
@@ -51,12 +51,13 @@ def push(
     pulumi = _deployed(project)
     vault = vault_of(pulumi.outputs(), store)
     with _runner(pulumi, server) as run:
+        say_on_stderr(f"{chosen}: sealing {folder} of {server or 'this machine'} into {vault.name}")
         done = push_with(run, vault, chosen, _absolute(folder, server), server or _here())
     if as_json:
         print_json({"ok": True, "name": chosen, "store": vault.name, **done})
         return
     print(
-        f"{chosen}: {done['files']} files, {_size(done['bytes'])}, of which "
+        f"{chosen}: {_count(done['files'])}, {_size(done['bytes'])}, of which "
         f"{_size(done['new_bytes'])} were new, sealed in {vault.name} as snapshot "
         f"{done['snapshot']}."
     )
@@ -112,6 +113,9 @@ def pull(
     vault = vault_of(pulumi.outputs(), store)
     target = _absolute(folder, server)
     with _runner(pulumi, server) as run:
+        say_on_stderr(
+            f"{name}: restoring to {target} of {server or 'this machine'}, then comparing"
+        )
         pull_with(run, vault, name, target)
     if as_json:
         print_json({"ok": True, "name": name, "store": vault.name, "folder": target})
@@ -186,13 +190,17 @@ def _runner(pulumi: Pulumi, server: str | None) -> Iterator[Runner]:
         return
     (entry,) = select(pulumi, [server])
     with SshSession([entry.server]) as session:
-        installed = session.run(
-            entry.server, ["sudo", "-n", "sh", "-ec", _INSTALL], timeout_seconds=600
-        )
-        if installed.returncode != 0:
-            reason = installed.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise StepFailed(f"{server}: restic could not be installed: {' '.join(reason)}")
+        if session.run(entry.server, ["sh", "-c", _PRESENT], timeout_seconds=60).returncode != 0:
+            _install(session, entry.server)
         yield lambda order: run_there(session, entry.server, order)
+
+
+def _install(session: SshSession, server: Server) -> None:
+    say_on_stderr(f"{server.name}: installing restic")
+    done = session.run(server, ["sudo", "-n", "sh", "-ec", _INSTALL], timeout_seconds=600)
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise StepFailed(f"{server.name}: restic could not be installed: {' '.join(reason)}")
 
 
 def run_here(order: dict[str, Any]) -> dict[str, Any]:
@@ -232,6 +240,10 @@ def _absolute(folder: str, server: str | None) -> str:
 
 def _here() -> str:
     return socket.gethostname()
+
+
+def _count(files: int) -> str:
+    return "1 file" if files == 1 else f"{files} files"
 
 
 def _size(count: int) -> str:

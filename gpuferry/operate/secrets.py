@@ -27,7 +27,7 @@ MOST_BYTES = 64 * 1024
 
 
 def read_value() -> str:
-    """The value from stdin, or asked for without echo; one newline at its end is no part of it.
+    """The value from stdin, or asked for without echo.
 
     Raises:
         SpecError: empty, no text, or too long; says nothing of the value.
@@ -46,8 +46,13 @@ def read_value() -> str:
 
 
 def checked_value(text: str) -> str:
-    """A value that can be kept; pure."""
-    text = text.removesuffix("\n").removesuffix("\r")
+    """A value that can be kept; pure.
+
+    The newline that ends a single line is no part of a token. Several lines are a file and stay as
+    they are: OpenSSH does not read a private key without its last newline.
+    """
+    single = text.removesuffix("\n").removesuffix("\r")
+    text = text if "\n" in single else single
     if not text.strip():
         raise SpecError("The value is empty. Give it on stdin: ./ferry secret set NAME < FILE")
     if "\0" in text:
@@ -81,7 +86,7 @@ def set_(
 def rotate(project: Project, name: str, *, as_json: bool, take_over: bool) -> None:
     """Replace a value, then deploy."""
     spec = project.spec()
-    _known(spec, name)
+    _known(project, spec, name)
     value = read_value()
     pulumi = deployment.open_stack(project, spec.provider, take_over)
     pulumi.ensure_stack()
@@ -98,7 +103,7 @@ def rotate(project: Project, name: str, *, as_json: bool, take_over: bool) -> No
 def remove(project: Project, name: str, *, as_json: bool) -> None:
     """Take a secret out of the stack file."""
     spec = project.spec()
-    _known(spec, name)
+    _known(project, spec, name)
     pulumi = _opened(project)
     with _draft(project) as draft:
         # The last one takes the empty mapping with it.
@@ -140,11 +145,14 @@ def _refuse(spec: Spec, name: str, servers: list[str] | None) -> None:
             raise SpecError(f"There is no server {server!r}; declared: {', '.join(known)}.")
 
 
-def _known(spec: Spec, name: str) -> None:
+def _known(project: Project, spec: Spec, name: str) -> None:
     if name not in spec.secrets:
         there = f"it declares {', '.join(sorted(spec.secrets))}" if spec.secrets else "it has none"
         # The name is not repeated: it may be the value, in the wrong place.
-        raise SpecError(f"The stack file has no secret of that name; {there}.")
+        raise SpecError(
+            f"{project.stack_file.name} has no secret of that name; {there}. "
+            f"See: ./ferry secret list --stack {project.stack}"
+        )
 
 
 def _opened(project: Project) -> Pulumi:

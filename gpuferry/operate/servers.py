@@ -25,7 +25,9 @@ from gpuferry.prepare import packages
 from gpuferry.verdict import Verdict, to_junit, worst_exit_code
 
 # The concerns of `ferry check --security`; `security` is only looked at when it is asked for.
-_SECURITY = ("security", "ssh_hardening", "firewall", "updates", "secrets", "encryption")
+_SECURITY = (
+    "security", "ssh_hardening", "firewall", "updates", "secrets", "encryption", "base.users",
+)  # fmt: skip
 
 
 def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
@@ -230,6 +232,7 @@ def check(
     _say_what_is_not_deployed(project, entries)
     if security:
         only = [*only, *_SECURITY]
+    if any(name.split(".")[0] == "security" for name in only):
         _get_testers()
     verdicts = [_on_this_stack(v, project) for v in verify(entries, select=only or None)]
     if junit is not None:

@@ -31,9 +31,9 @@ SUITES = {
     # These sleep most of their time, and share nothing.
     "gpusim": Suite(False, False, 6, modules_stay_together=False),
     "browser": Suite(False, False, 1),
-    "conformance": Suite(True, False, 1),
+    "conformance": Suite(True, False, 2),
     # They wait for servers about a third of the time.
-    "nodes": Suite(False, True, 3),
+    "nodes": Suite(False, True, 4),
     # Two guests side by side; under emulation each mostly uses one processor.
     "vm": Suite(False, True, 2),
     "e2e": Suite(True, True, 3),

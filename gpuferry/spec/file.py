@@ -67,7 +67,7 @@ def _refuse_plain_secrets(config: Mapping[str, Any], path: Path) -> None:
             raise SpecError(
                 f"{path.name}: {NAMESPACE}:secrets: a value stands there in clear (entry "
                 f"{list(secrets).index(name) + 1}). Remove the entry, set the secret with "
-                "./ferry secret set, and replace it where it came from: it has been seen."
+                "./ferry secret set NAME, and replace it where it came from: it has been seen."
             )
 
 

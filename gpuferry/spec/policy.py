@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PolicySpec(Strict):
-    """Rules of a team for its stack; those about SSH, buckets and host keys always hold."""
+    """Rules of a team for its stack; those about SSH and host keys always hold."""
 
     max_gpus: int | None = Field(default=None, ge=0, description="of all servers together")
     max_price_per_hour: float | None = Field(
@@ -46,11 +46,6 @@ def ssh_is_not_open_to_the_world(spec: Spec) -> Ruling:
     return rules.ssh_sources(
         "firewall.ssh_from", firewall.ssh_from, acknowledged=firewall.ssh_open_to_the_world
     )
-
-
-def buckets_are_private(spec: Spec) -> Ruling:
-    """No key of the stack file makes a bucket public, and each has a key pair of its own."""
-    return rules.bucket_access("object_stores", {s.name: "private" for s in spec.object_stores})
 
 
 def data_is_protected(spec: Spec) -> Ruling:
@@ -86,7 +81,6 @@ def every_connection_has_a_host_key(spec: Spec) -> Ruling:
 
 RULES: list[Callable[[Spec], Ruling]] = [
     ssh_is_not_open_to_the_world,
-    buckets_are_private,
     data_is_protected,
     gpus_are_within_the_cap,
     price_is_within_the_cap,

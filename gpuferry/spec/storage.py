@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from gpuferry.spec.fields import BucketName
 from gpuferry.spec.strict import Strict
 
+# Of every bucket, so that rules can judge it: no key of the stack file makes one public.
+CANNED_ACL = "private"
+
 
 class ObjectStoreSpec(Strict):
     """One bucket."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from gpuferry.spec.storage import ObjectStoreSpec
+from gpuferry.spec.storage import CANNED_ACL, ObjectStoreSpec
 from infra.components.firewall import Firewall
 from infra.providers.base import Provider
 from infra.step import Step, secret
@@ -33,7 +33,7 @@ class ObjectStore(pulumi.ComponentResource):
         firewall: Firewall,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("gpuferry:index:ObjectStore", name, None, opts)
+        super().__init__("gpuferry:index:ObjectStore", name, {"acl": CANNED_ACL}, opts)
         child = pulumi.ResourceOptions(parent=self)
         self.name = name
         self.access = secret(provider.bucket(spec, firewall.network, child))

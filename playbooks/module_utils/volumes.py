@@ -18,6 +18,14 @@ from ansible.module_utils import secret_store, volume_plan
 RECORD = "/etc/gpuferry/volumes.json"
 KEYS = "/var/lib/gpuferry/volume-keys"
 SECONDS = 300
+# In LUKS2's own field for what a header is used by: a file system is made below it once, and never
+# again, whatever later becomes of its superblocks.
+BARE, MADE = "gpuferry-bare", "gpuferry-made"
+# Images that are only read, and file systems that are encrypted themselves.
+NO_DATA = ("squashfs", "erofs", "iso9660", "fuse.gocryptfs")
+UNKNOWN = (
+    "data of a kind that is not known (if nobody needs it: dd if=/dev/zero of={} bs=1M count=1)"
+)
 # Disks grow by GiB; ext4 leaves up to a block group (128 MiB) at the end of a disk unused.
 LEAST_GROWTH = 256 << 20
 
@@ -72,12 +80,16 @@ def signature(path):
     # blkid says "nothing there" of a disk that it cannot read, too; such a one is not empty.
     try:
         with open(path, "rb", buffering=0) as disk:
-            disk.read(1 << 16)
+            start = disk.read(1 << 14)
     except OSError:
         return "what cannot be read", ""
     said = run("blkid", "--probe", "--output", "export", path, fine=(0, 2))
     fields = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
-    return fields.get("TYPE") or fields.get("PTTYPE") or "", fields.get("LABEL", "")
+    known = fields.get("TYPE") or fields.get("PTTYPE")
+    # A raw database or plain dm-crypt has no signature. Where cryptsetup was killed while it made
+    # a header, this much is zero: it clears both headers first.
+    unknown = UNKNOWN.format(path) if any(start) else ""
+    return known or unknown, fields.get("LABEL", "")
 
 
 def users(name, mounts, swaps):
@@ -179,7 +191,8 @@ def format_disk(volume, key):
     run(
         *("cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2"),
         *("--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"),
-        *("--label", volume_plan.label(volume), "--key-file", "-", volume["device"]),
+        *("--label", volume_plan.label(volume), "--subsystem", BARE),
+        *("--key-file", "-", volume["device"]),
         stdin=key,
     )
 
@@ -217,47 +230,37 @@ def open_volume(volume):
         run("gocryptfs", "-q", "-allow_other", "-nosyslog", folder, volume["path"], stdin=key)
         return
     name = volume_plan.label(volume)
-    fresh = open_scratch(volume) if volume["scratch"] else open_kept(volume)
+    device = open_scratch(volume) if volume["scratch"] else open_kept(volume)
     mapper = f"/dev/mapper/{name}"
-    if fresh or signature(mapper)[0] == "":
-        # A header that an interrupted run left without a file system gets one.
-        if not fresh and damaged(mapper):
-            raise Trouble(
-                f"{volume['path']}: the file system on {mapper} is damaged; nothing is made anew. "
-                f"Look with: e2fsck -b 32768 {mapper}"
-            )
-        run("mkfs.ext4", "-q", "-m", "0", mapper)
+    if subsystem(device) == BARE:
+        run("mkfs.ext4", "-F", "-q", "-m", "0", mapper)
+        run("cryptsetup", "config", "--subsystem", MADE, "--label", name, device)
     run("mount", "-o", "nodev,nosuid", mapper, volume["path"])
     grow(volume)
 
 
-def damaged(path):
-    """Whether a disk without a superblock still has ext4's first copy of it.
-
-    Where that is: mke2fs(8), -b; its magic and its own group: Documentation/filesystems/ext4/super.
-    """
-    with open(path, "rb") as disk:
-        for copy, size in ((8193, 1024), (16384, 2048), (32768, 4096)):
-            disk.seek(copy * size)
-            block = disk.read(1024)
-            if block[0x38:0x3A] == b"\x53\xef" and block[0x5A:0x5C] == b"\x01\x00":
-                return True
-    return False
+def subsystem(device):
+    """What a header says that it is used by."""
+    said = run("cryptsetup", "luksDump", device)
+    found = [line.split(":", 1)[1].strip() for line in said.splitlines() if "Subsystem:" in line]
+    return found[0] if found else ""
 
 
 def open_kept(volume):
-    """Open the disk that was made, by its UUID: device names change."""
-    name = volume_plan.label(volume)
+    """Open the disk that was made, by its UUID: device names change. Returns its path."""
+    name, device = volume_plan.label(volume), f"/dev/disk/by-uuid/{volume['uuid']}"
     if not os.path.exists(f"/dev/mapper/{name}"):
-        device = f"/dev/disk/by-uuid/{volume['uuid']}"
         run("udevadm", "settle", "--timeout=30", f"--exit-if-exists={device}")
         key = key_of(volume)
         run("cryptsetup", "open", "--type", "luks2", "--key-file", "-", device, name, stdin=key)
-    return False
+    return device
 
 
 def open_scratch(volume):
-    """Make the disk anew under a key that nobody keeps; only if it is empty or our own scratch."""
+    """Make the disk anew under a key that nobody keeps; only if it is empty or our own scratch.
+
+    Returns its path.
+    """
     decision = volume_plan.decide(volume, gather([volume]))
     if decision["action"] not in ("create", "open"):
         raise Trouble(decision["why"])
@@ -267,7 +270,7 @@ def open_scratch(volume):
     format_disk(volume, key)
     device = volume["device"]
     run("cryptsetup", "open", "--type", "luks2", "--key-file", "-", device, name, stdin=key)
-    return True
+    return device
 
 
 def room(volume):
@@ -330,12 +333,17 @@ def state(volume):
 
 
 def in_clear():
-    """Mount points of disks' file systems below which nothing encrypts."""
+    """Mount points of writable file systems below which nothing encrypts."""
     found = []
-    for at, source in mounted().items():
-        name = os.path.basename(os.path.realpath(source))
-        if not source.startswith("/dev/") or source.startswith(("/dev/fuse", "/dev/loop")):
+    for line in text("/proc/self/mounts").splitlines():
+        source, at, kind = line.split()[:3]
+        at = at.replace("\\040", " ")
+        # A container's own root; those of the containers that run in it are not listed.
+        root = kind == "overlay" and at == "/"
+        # Single files that are mounted, as Docker does with /etc/hosts, are nobody's data.
+        if not (root or source.startswith("/dev/")) or kind in NO_DATA or not os.path.isdir(at):
             continue
+        name = os.path.basename(os.path.realpath(source))
         if not text(f"/sys/class/block/{name}/dm/uuid").startswith("CRYPT-"):
             found.append(at)
     return sorted(set(found))

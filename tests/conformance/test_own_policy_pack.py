@@ -43,7 +43,7 @@ def declaration(firewall: dict[str, Any] = FIREWALL, servers: dict[str, Any] = S
             declaration({"ssh_from": ["0.0.0.0/1", "128.0.0.0/1"], "ssh_open_to_the_world": False}),
             {},
             "ssh-not-open-to-the-world",
-            "lets the whole internet reach SSH",
+            "lets the whole internet, or much of it, reach SSH",
         ),
         (declaration(), {"gpu-cap": {"max_gpus": 1}}, "gpu-cap", "but the servers declare 2"),
         (

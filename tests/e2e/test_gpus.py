@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +57,29 @@ def test_nothing_is_left_to_do_or_failed(stack: Stack) -> None:
     (server,) = stack.json("converge", "--full")["servers"]
     assert (server["changed"], server["played"]) == (0, GPU_ROLES), server
     assert "fail" not in _verdicts(stack).values()
+
+
+def test_top_shows_its_gpus(stack: Stack) -> None:
+    (server,) = stack.json("top")["servers"]
+    assert [gpu["state"] for gpu in server["gpus"]] == ["idle", "idle"], server
+    text = stack.ferry("top", "--once").stdout
+    assert text.count("L4 (simulated)") == 2
+    assert "alerts: not watched" in text
+
+
+def test_the_dashboard_answers_until_it_is_interrupted(stack: Stack) -> None:
+    with stack.start("dashboard") as process:
+        assert process.stdout is not None
+        url = next(line.strip() for line in process.stdout if line.startswith("http://127.0.0.1:"))
+        with urllib.request.urlopen(url + "now") as answer:
+            told = json.load(answer)
+        with urllib.request.urlopen(url) as answer:
+            assert "<title>gpuferry</title>" in answer.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert "Traceback" not in process.stdout.read()
+    assert told["stack"] == stack.name
+    assert [server["name"] for server in told["servers"]] == ["gpu-1"]
 
 
 def test_every_gpu_verdict_that_passes_says_simulated(stack: Stack) -> None:

@@ -56,6 +56,15 @@ def test_it_is_made_once(node: Node) -> None:
     assert make(node, VAULT) == 0
     found = verdict(node, VAULT)
     assert (found.status, found.measured) == ("pass", "/vault (gocryptfs)"), found
+    assert "in clear, as not declared otherwise: /, /data" in found.evidence
+
+
+def test_one_that_somebody_unmounted_is_opened_again(node: Node) -> None:
+    node.run("touch /vault/kept; umount /vault; test ! -e /vault/kept")
+    assert verdict(node, VAULT).status == "fail"
+    assert make(node, VAULT) > 0
+    node.run("test -e /vault/kept; rm /vault/kept")
+    assert make(node, VAULT) == 0
 
 
 def raw_hits(node: Node, text: str) -> str:

@@ -18,6 +18,8 @@ CANARY = "canary-0b5d7c1e9a"
 TOKEN = {"name": "hf-token", "value": f"{CANARY}\nsecond line\n", "uid": 0}
 KEY = {"name": "wandb", "value": f"{CANARY}-w", "uid": 1234}
 PROGRAM = "python3 -I -B /usr/local/lib/gpuferry/secrets.py"
+# systemd-run itself expands what has one dollar sign.
+READ = 'cat "$$CREDENTIALS_DIRECTORY/hf-token"'
 FOLDERS = "/var /etc /root /home /usr/local /opt"
 
 
@@ -91,6 +93,12 @@ def test_only_the_owner_can_read_its_own(node: Node) -> None:
     assert can_read(1234, "wandb")
     assert not can_read(1234, "hf-token")
     assert not can_read(65534, "wandb")
+
+
+def test_a_service_of_another_user_gets_one_as_a_credential(node: Node) -> None:
+    """As docs/secrets.md hands one over."""
+    load = "-p LoadCredential=hf-token:/run/gpuferry/secrets/hf-token -p DynamicUser=yes"
+    assert node.run(f"systemd-run -q --pipe --collect {load} sh -c '{READ}'") == TOKEN["value"]
 
 
 def test_no_value_is_anywhere_else_on_the_server(node: Node) -> None:

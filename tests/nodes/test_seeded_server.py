@@ -144,6 +144,27 @@ def test_a_stranger_finds_exactly_what_is_declared(node: Node) -> None:
     node.run("exec 3<>/dev/tcp/127.0.0.1/5432")
 
 
+def test_an_account_that_nobody_declared_is_named_while_a_key_opens_it(node: Node) -> None:
+    node.run(
+        "useradd -m -s /bin/bash builder; usermod -aG docker builder\n"
+        "echo 'builder ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-builder\n"
+        f"cp -r ~{node.server.user}/.ssh ~builder/; chown -R builder: ~builder/.ssh"
+    )
+    found = verdicts(node, "security.accounts")["security.accounts"]
+    assert found.status == "fail"
+    assert found.measured == "not declared: builder (1 key, with sudo and docker)"
+    node.run("rm ~builder/.ssh/authorized_keys /etc/sudoers.d/90-builder")
+    assert verdicts(node, "security.accounts")["security.accounts"].status == "pass"
+
+
+def test_a_job_that_failed_is_no_fault_of_the_server(node: Node) -> None:
+    node.run("systemd-run -q --wait --unit=somebodys-job false || true")
+    assert "degraded" in node.run("systemctl is-system-running || true")
+    found = verdicts(node, "base.system_state")["base.system_state"]
+    assert (found.status, "somebodys-job.service" in found.evidence) == ("pass", True)
+    node.run("systemctl reset-failed")
+
+
 def test_an_open_port_too_many_and_one_too_few_are_both_found(node: Node) -> None:
     node.run("nft insert rule inet gpuferry published ct original proto-dst 5432 accept")
     extra = compare(rows(node), seen(node)).problems

@@ -42,6 +42,9 @@ def test_a_disk_with_anything_on_it_is_refused(node):
     with pytest.raises(StepFailed, match="it holds ext4"):
         make(node, VAULT)
     node.run(f"wipefs -qa {DISK.format(1)}")
+    with pytest.raises(StepFailed, match="it holds data of a kind that is not known"):
+        make(node, VAULT)
+    node.run(f"dd if=/dev/zero of={DISK.format(1)} bs=1M count=1 status=none")
     data = node.run("findmnt -no SOURCE /data").strip()
     links = node.run(f"find /dev/disk/by-id -lname '*/{data.rsplit('/')[-1]}'").split()
     for link in links[:1]:
@@ -120,6 +123,22 @@ def test_a_volume_below_its_disk_is_found_and_grown_while_it_is_in_use(node):
     assert node.play("encryption", **volumes).changed("vm") == 0
     assert node.run("cat /vault/note; pkill -x sleep") == f"{CANARY}\n"
     assert verdict(node, VAULT, SCRATCH).status == "pass"
+
+
+def test_a_volume_without_its_superblocks_gets_no_new_file_system(node):
+    """Neither at a boot nor by the role; the rest of its data can still be saved."""
+    mapping, saved = "/dev/mapper/gpuferry-vault", "/root/superblocks"
+    volumes = {"encryption_volumes": [VAULT, SCRATCH], "encryption_docker_needs": ["vault"]}
+    node.run(
+        f"umount /vault; dd if={mapping} of={saved} bs=1M count=1 status=none\n"
+        f"dd if=/dev/zero of={mapping} bs=1M count=1 status=none; sync"
+    )
+    with pytest.raises(StepFailed, match="mount"):
+        node.play("encryption", **volumes)
+    assert node.run(f"grep -acF {CANARY} {mapping}").strip() != "0"
+    node.run(f"dd if={saved} of={mapping} bs=1M conv=notrunc status=none; sync")
+    node.play("encryption", **volumes)
+    assert node.run("cat /vault/note") == f"{CANARY}\n"
 
 
 def test_after_a_stop_that_blanks_disks_scratch_is_rebuilt_and_docker_stays_down(node):

@@ -4,13 +4,15 @@ import json
 
 import pytest
 
-from gpuferry.checking.accounts import account_problems
+from gpuferry.checking.accounts import account_problems, judge_logins
 from gpuferry.checking.container import is_bounded_log
 from gpuferry.checking.expectations import Expectations
 from gpuferry.checking.exposure import expected_openings, judge_probe, ports_to_probe
 from gpuferry.checking.nft import Opening, collapse, parse_ruleset
+from gpuferry.checking.node import Reading
 from gpuferry.checking.sockets import Listener, parse_listeners, reachable_listeners
 from gpuferry.checking.sshd_config import deviations, parse_effective
+from gpuferry.checking.system_state import judge_state
 
 
 def expectations(**fields):
@@ -284,6 +286,79 @@ def test_accounts_are_compared_with_their_declaration(account, sudo, problems):
     user = {"name": "ada", "public_keys": ["ssh-ed25519 AAAAone"], "sudo": sudo}
     users = expectations(users=[user]).users
     assert account_problems(users, {"ada": account} if account else {}) == problems
+
+
+def a_login(name, *keys, sudo=False, docker=False):
+    return {"name": name, "keys": list(keys), "sudo": sudo, "docker": docker}
+
+
+OWN = a_login(
+    "ferry",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl stack",
+    sudo=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("logins", "status", "measured"),
+    [
+        ([OWN], "pass", "none but these"),
+        ([OWN, a_login("ada", "ssh-ed25519 AAAAtwo")], "pass", "none but these"),
+        ([OWN, a_login("guest"), a_login("old", "# x AAAA", "")], "pass", "none but these"),
+        ([OWN, a_login("eve", "x AAAAone")], "fail", "not declared: eve (1 key)"),
+        (
+            [a_login("eve", "x AAAAone", "y AAAAtwo", sudo=True, docker=True), OWN],
+            "fail",
+            "not declared: eve (2 keys, with sudo and docker)",
+        ),
+    ],
+)
+def test_a_key_of_somebody_who_is_not_declared_is_named(logins, status, measured):
+    answer = judge_logins("ferry", ["ada"], logins)
+    assert (answer.status, answer.measured, answer.expected) == (
+        status,
+        measured,
+        "only ada, ferry",
+    )
+    # What ssh-keygen -l says of it.
+    assert answer.evidence == "keys of ferry: SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"
+
+
+@pytest.mark.parametrize(
+    ("state", "failed", "good", "evidence"),
+    [
+        ("running", "", True, "failed units: none"),
+        ("degraded", "Id=a.service\nTransient=no\n", False, "failed units: a.service"),
+        (
+            "degraded",
+            "Id=run-p1.service\nTransient=yes\n\nId=job.service\nTransient=yes\n",
+            True,
+            "failed units: none; failed jobs, which do not count: run-p1.service, job.service",
+        ),
+        (
+            "degraded",
+            "Id=run-p1.service\nTransient=yes\n\nId=a.service\nTransient=no\n",
+            False,
+            "failed units: a.service; failed jobs, which do not count: run-p1.service",
+        ),
+        (
+            "degraded",
+            "Id=gpuferry-x.service\nTransient=yes\n",
+            False,
+            "failed units: gpuferry-x.service",
+        ),
+        ("degraded", "", False, "failed units: none"),
+        (
+            "starting",
+            "Id=run-p1.service\nTransient=yes\n",
+            False,
+            "failed units: none; failed jobs, which do not count: run-p1.service",
+        ),
+    ],
+)
+def test_a_job_that_failed_is_no_fault_of_the_server(state, failed, good, evidence):
+    judged = judge_state(Reading(0 if good else 1, f"{state}\n", ""), Reading(0, failed, ""))
+    assert judged == (good, state, evidence)
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuferry.cli import options
 from gpuferry.engine.project import Project
 from gpuferry.errors import PrerequisiteMissing, SpecError, StepFailed
 from gpuferry.operate import deployment
+from gpuferry.paths import POLICY_CONFIG
 from gpuferry.spec import parse_spec, policy
+from policy import rulings
 
 SERVER = {"name": "gpu-1"}
 L4 = {"model": "L4", "count": 2}
@@ -39,7 +44,8 @@ def ruling(name: str, **config: Any) -> policy.Ruling:
             "kept",
             "acknowledged",
         ),
-        ("object_stores", {"object_stores": [{"name": "data-sets"}]}, "kept", "1 buckets"),
+        ("firewall.ssh_from", {"firewall": {"ssh_from": ["10.0.0.0/8"]}}, "kept", "own networks"),
+        ("firewall.ssh_from", {"firewall": {"ssh_from": ["fc00::/7"]}}, "kept", "own networks"),
         ("policy.protect_data", {}, "kept", "after a question"),
         ("policy.protect_data", {"policy": {"protect_data": True}}, "kept", "never"),
         ("policy.max_gpus", {}, "kept", "no cap"),
@@ -87,6 +93,9 @@ def test_a_rule_says_what_it_found(
         ({"firewall": {"ssh_from": ["0.0.0.0/0"]}}, "ssh_from: 0.0.0.0/0 lets the whole"),
         ({"firewall": {"ssh_from": ["0.0.0.0/1", "128.0.0.0/1"]}}, "the whole internet"),
         ({"firewall": {"ssh_from": ["192.0.2.0/24", "::/0"]}}, "the whole internet"),
+        ({"firewall": {"ssh_from": ["0.0.0.0/1"]}}, "or much of it"),
+        ({"firewall": {"ssh_from": ["64.0.0.0/8", "65.0.0.0/8"]}}, "64.0.0.0/8 . 65.0.0.0/8 lets"),
+        ({"firewall": {"ssh_from": ["2000::/3"]}}, "or much of it"),
         ({"object_stores": [{"name": "data-sets", "public": True}]}, "unknown key"),
         (
             {"servers": [{**SERVER, "gpu": L4}], "policy": {"max_gpus": 1}},
@@ -118,6 +127,30 @@ def test_a_rule_says_what_it_found(
 def test_a_broken_rule_refuses_the_stack(config: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         parse(**config)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"gpucap": {"max_gpus": 2}}', "'gpucap' is no rule; accepted: ssh-not-open-to-the-world"),
+        ("[]", "holds no JSON object of rules"),
+        ("{", "is no JSON"),
+    ],
+)
+def test_a_slip_in_the_packs_configuration_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "team.json").write_text(text)
+    with pytest.raises(SpecError, match=says):
+        options.set_policy_config(tmp_path / "team.json")
+
+
+def test_every_rule_of_the_pack_can_be_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(POLICY_CONFIG, "")
+    names = ["all", rulings.EVERY_RULE_EVALUATED, *(name for name, *_ in rulings.RULES)]
+    (tmp_path / "team.json").write_text(json.dumps(dict.fromkeys(names, "advisory")))
+    options.set_policy_config(tmp_path / "team.json")
+    assert os.environ[POLICY_CONFIG] == str(tmp_path / "team.json")
 
 
 @pytest.fixture

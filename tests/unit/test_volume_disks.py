@@ -49,35 +49,49 @@ def overwrite(disk: Path, count: int) -> None:
 def test_a_file_system_that_lost_its_superblock_is_not_an_empty_disk(
     volumes: Any, disk: Path, block_size: int
 ) -> None:
-    assert not volumes.damaged(str(disk))
+    assert volumes.signature(str(disk))[0] == ""
     made(disk, block_size)
     assert volumes.signature(str(disk))[0] == "ext4"
-    overwrite(disk, 4096)
-    assert volumes.signature(str(disk))[0] == "", "blkid finds nothing any more"
-    assert volumes.damaged(str(disk))
+    overwrite(disk, 2048)
+    assert "of a kind that is not known" in volumes.signature(str(disk))[0]
 
 
-def test_a_kept_volume_that_is_damaged_gets_no_new_file_system(
-    volumes: Any, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Opening and mounting need a device mapper; what is decided between them does not."""
-    ran: list[str] = []
-    real = volumes.damaged
-    monkeypatch.setattr(volumes, "damaged", lambda mapper: real(str(disk)))
-    monkeypatch.setattr(volumes, "signature", lambda mapper: ("", ""))
-    monkeypatch.setattr(volumes, "open_kept", lambda volume: False)
-    monkeypatch.setattr(volumes, "grow", lambda volume: False)
-    monkeypatch.setattr(volumes, "run", lambda *argv, **more: ran.append(argv[0]))
-    volume = {"name": "v", "path": str(tmp_path / "at"), "device": "/dev/x", "scratch": False}
-    made(disk, 4096)
-    overwrite(disk, 4096)
-    with pytest.raises(volumes.Trouble, match="e2fsck -b 32768 /dev/mapper/gpuferry-v"):
-        volumes.open_volume(volume)
-    assert ran == []
+def test_data_without_a_signature_is_not_an_empty_disk(volumes: Any, disk: Path) -> None:
+    """As a raw database, or plain dm-crypt."""
     with disk.open("r+b") as handle:
-        handle.truncate(0)
+        handle.seek(9000)
+        handle.write(b"rows")
+    found = volumes.signature(str(disk))[0]
+    assert f"dd if=/dev/zero of={disk} bs=1M count=1" in found
+    overwrite(disk, MIB)
+    assert volumes.signature(str(disk))[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("subsystem", "ran"),
+    [
+        ("gpuferry-bare", ["luksDump", "mkfs.ext4", "config", "mount"]),
+        ("gpuferry-made", ["luksDump", "mount"]),
+        # Of before there was this mark, or another's.
+        ("(no subsystem)", ["luksDump", "mount"]),
+    ],
+)
+def test_a_file_system_is_made_once_below_a_header(
+    volumes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subsystem: str, ran: list[str]
+) -> None:
+    """Whatever is on the disk: opening needs a device mapper, what is decided after it does not."""
+    did: list[str] = []
+
+    def run(*argv: str, **more: Any) -> str:
+        did.append(argv[1] if argv[0] == "cryptsetup" else argv[0])
+        return f"Label:         gpuferry-v\nSubsystem:     {subsystem}\n"
+
+    monkeypatch.setattr(volumes, "run", run)
+    monkeypatch.setattr(volumes, "open_kept", lambda volume: "/dev/x")
+    monkeypatch.setattr(volumes, "grow", lambda volume: False)
+    volume = {"name": "v", "path": str(tmp_path / "at"), "device": "/dev/x", "scratch": False}
     volumes.open_volume(volume)
-    assert ran == ["mkfs.ext4", "mount"]
+    assert did == ran
 
 
 def test_a_disk_that_cannot_be_read_is_not_empty(volumes: Any, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def wishes(plan: Plan, provider: str, *, rehearsal: bool) -> list[Wish]:
         SpecError: nothing was placed, or the local provider cannot simulate a GPU.
     """
     if not plan.servers:
-        raise SpecError("apply: no workload got a server; `./ferry audit plan` says why.")
+        raise SpecError("apply: no workload got a server; `./ferry audit plan TABLE` says why.")
     found = []
     for server in plan.servers:
         for number in range(1, server.count + 1):

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.local.object_store import REGION
+from gpuferry.spec.storage import CANNED_ACL
 
 CHECK_PREFIX = ".gpuferry-check/"
 DISCARD_RETAINED = "GPUFERRY_DISCARD_RETAINED"
@@ -44,7 +45,8 @@ def create(args: BucketArgs) -> dict[str, Any]:
     """Make the bucket as declared and hand it to its own user; existing data stays."""
     with _client(args) as s3, _refusals(args.name):
         if not _exists(s3, args.name):
-            s3.create_bucket(Bucket=args.name, ObjectLockEnabledForBucket=bool(args.retention_days))
+            lock = bool(args.retention_days)
+            s3.create_bucket(Bucket=args.name, ACL=CANNED_ACL, ObjectLockEnabledForBucket=lock)
         if not args.retention_days:
             status = "Enabled" if args.versioning else "Suspended"
             s3.put_bucket_versioning(Bucket=args.name, VersioningConfiguration={"Status": status})

@@ -32,6 +32,9 @@ from gpuferry.paths import data_dir
 LABEL_SERVER = "gpuferry.server"
 LABEL_KIND = "gpuferry.kind"
 _STOP_SECONDS = 20
+# Mounts propagate as on a real server. In a container systemd leaves that to Docker, which does not
+# do it, and then a service's credentials (LoadCredential=) stay invisible to the service.
+_START = "mount --make-rshared / && exec /sbin/init"
 # A baked image that was made later is no reason to make a server again.
 _CHANGES_IN_PLACE = {"cpus", "memory_gib", "secure_boot", "extra_disks", "baked_key"}
 
@@ -157,7 +160,7 @@ def _create_command(args: MachineArgs, name: str, tag: str) -> list[str]:
         *("-v", f"{disk.mount_path(args.stack, args.name)}:/data"),
         *("--network", network.name(args.stack), "--ip", args.address4, "--ip6", args.address6),
         *_labels(args),
-        *(tag, "/sbin/init"),
+        *(tag, "/bin/sh", "-c", _START),
     ]
 
 

@@ -38,7 +38,7 @@ def test_a_lost_gpu_does_not_count_as_one_that_is_seen(
     told = {"took": 0.1, "xids": [], "gpus": {"GPU-0": {"values": {}}, "GPU-1": second}}
     agent.observer.sample(told, clock())
     pages = {"/metrics": agent._exposition.text, "/state": agent.state}
-    server = Server("127.0.0.1", 0, str(tmp_path / "token"), pages)
+    server = Server("127.0.0.1", 0, str(tmp_path / "token"), pages, print)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     config = {
         "listen": "127.0.0.1", "port": server.server_address[1],

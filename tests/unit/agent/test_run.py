@@ -58,6 +58,7 @@ def test_a_state_file_that_cannot_be_used_costs_history_only(tmp_path: Path, tex
     a = agent(tmp_path)
     assert (a.observer.gpus, a.observer.accounts) == ({}, {})
     a._save()
+    a.saved()
     assert '"inventory":{}' in (tmp_path / "state.json").read_text()
 
 

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import socket
 import threading
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import agent.server
 from agent.ask import ask
 from agent.config import Config
 from agent.server import Server, ensure_token
+
+said: list[str] = []
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Iterator[Config]:
     token = tmp_path / "token"
     ensure_token(token)
-    server = Server("127.0.0.1", 0, str(token), {"/state": lambda: b"fine"})
+
+    def bad() -> bytes:
+        raise KeyError("uuid")
+
+    said.clear()
+    pages = {"/state": lambda: b"fine", "/bad": bad}
+    server = Server("127.0.0.1", 0, str(token), pages, said.append)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield Config(port=server.server_address[1], token_file=str(token))
     server.shutdown()
@@ -47,6 +60,30 @@ def test_a_token_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/state", "state"])
 def test_who_may_read_the_token_is_answered(config: Config, path: str) -> None:
     assert ask(config, path) == "fine"
+
+
+def test_a_page_that_fails_says_so_there_and_in_the_journal(config: Config) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="500"):
+        ask(config, "/bad")
+    assert said == ["/bad failed: KeyError: 'uuid'"]
+    assert ask(config, "/state") == "fine"
+
+
+def test_who_holds_all_places_loses_them(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger that sends a byte now and then; the port may be on a private network."""
+    monkeypatch.setattr(agent.server, "_PLACE_SECONDS", 0.2)
+    with contextlib.ExitStack() as held:
+        for _ in range(agent.server._MOST_AT_ONCE):
+            held.enter_context(socket.create_connection(("127.0.0.1", config.port)))
+        time.sleep(0.5)
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            ask(config, "/state")
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            with contextlib.suppress(urllib.error.HTTPError):
+                assert ask(config, "/state") == "fine"
+                return
+        pytest.fail("nobody is answered")
 
 
 def test_a_proxy_of_the_environment_is_not_shown_the_token(

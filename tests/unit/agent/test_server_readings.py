@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -12,8 +13,11 @@ import pytest
 from agent import disks
 from agent.host import Host, rates
 from agent.processes import Process, Processes, Reading, judge, parse, tree
-from agent.progress import ProgressFiles, follow, of_job
+from agent.progress import ProgressFiles, Track, follow, of_job, plain, restored, trusted
 from agent.samples import Progress
+
+# Of whoever runs the tests.
+OWN = str(os.getpid())
 
 
 def stat(pid: int, parent: int, state: str = "S", ticks: int = 0, name: str = "python") -> str:
@@ -24,6 +28,7 @@ def stat(pid: int, parent: int, state: str = "S", ticks: int = 0, name: str = "p
 def proc(root: Path, pid: int, text: str, read_bytes: int | None = None) -> None:
     folder = root / "proc" / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
+    (root / "proc/1").mkdir(exist_ok=True)
     (folder / "stat").write_text(text)
     if read_bytes is not None:
         (folder / "io").write_text(f"rchar: 9\nread_bytes: {read_bytes}\nwrite_bytes: 0\n")
@@ -70,6 +75,13 @@ def test_reads_that_may_not_be_seen_are_not_zero(tmp_path: Path) -> None:
     assert reader.work({"a": [10]})["a"].read_bytes is None
 
 
+def test_where_others_are_hidden_nothing_is_known_of_them(tmp_path: Path) -> None:
+    """/proc with hidepid: the job would look gone, and its memory leaked."""
+    proc(tmp_path, 10, stat(10, 1))
+    (tmp_path / "proc/1").rmdir()
+    assert Processes(tmp_path).work({"a": [10, 11]}) == {}
+
+
 def test_a_zombie_is_no_living_process(tmp_path: Path) -> None:
     proc(tmp_path, 10, stat(10, 1, "Z"))
     work = Processes(tmp_path).work({"a": [10]})["a"]
@@ -77,7 +89,8 @@ def test_a_zombie_is_no_living_process(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_between_list_and_look(tmp_path: Path) -> None:
-    (tmp_path / "proc/10").mkdir(parents=True)
+    for pid in (1, 10):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
     assert Processes(tmp_path).work({"a": [10]})["a"].absent == (10,)
 
 
@@ -153,29 +166,59 @@ def test_progress_has_an_age_and_a_longest_interval(tmp_path: Path) -> None:
 
 def test_a_jobs_own_file_speaks_for_it_and_others_for_all(tmp_path: Path) -> None:
     files = ProgressFiles(str(tmp_path), [])
-    (tmp_path / "42").write_text("7")
+    (tmp_path / OWN).write_text("7")
     (tmp_path / "train").write_text("1")
     (tmp_path / "link").symlink_to("/etc/shadow")
     os.mkfifo(tmp_path / "pipe")
-    wall = (tmp_path / "42").stat().st_mtime
+    wall = (tmp_path / OWN).stat().st_mtime
     files.look(1000.0, wall)
     (tmp_path / "train").write_text("2")
     files.look(1010.0, wall)
-    assert set(files.tracks) == {str(tmp_path / "42"), str(tmp_path / "train")}
-    mine = of_job(files.tracks, [42], 1010, str(tmp_path), None)
+    assert set(files.tracks) == {str(tmp_path / OWN), str(tmp_path / "train")}
+    mine = of_job(files.tracks, [os.getpid()], 1010, str(tmp_path), None)
     assert mine is not None
     assert mine.age_seconds == pytest.approx(10, abs=0.1)
     assert of_job(files.tracks, [43], 1010, str(tmp_path), None) == Progress(0.0, 0.0)
-    assert of_job({}, [42], 1010, str(tmp_path), None) is None
+    assert of_job({}, [os.getpid()], 1010, str(tmp_path), None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "speaks"),
+    [("42", 0, True), ("42", 1000, True), ("42", 1001, False), ("train", 1001, True),
+     ("43", 1000, False)],
+)  # fmt: skip
+def test_only_its_user_and_root_speak_for_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, owner: int, speaks: bool
+) -> None:
+    status = tmp_path.stat()
+
+    def stat_of(path: str) -> os.stat_result:
+        if path != "/proc/42":
+            raise FileNotFoundError(path)
+        return os.stat_result([*status[:4], 1000, *status[5:]])
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agent.progress.os.stat", stat_of)
+        assert trusted(name, owner) is speaks
+
+
+def test_what_was_seen_of_steps_outlives_a_restart(tmp_path: Path) -> None:
+    """Else steps of ten minutes are called hung after five."""
+    track = Track("7", changed=900.0, longest=600.0, changes=3)
+    kept = json.loads(json.dumps(plain({f"{tmp_path}/train": track})))
+    files = ProgressFiles(str(tmp_path), [], restored(kept))
+    (tmp_path / "train").write_text("7")
+    files.look(1200.0, 1e9)
+    assert of_job(files.tracks, [], 1200, str(tmp_path), None) == Progress(300.0, 600.0)
 
 
 def test_what_an_earlier_job_left_says_nothing_of_a_later_one(tmp_path: Path) -> None:
     files = ProgressFiles(str(tmp_path), [])
-    (tmp_path / "42").write_text("9000")
+    (tmp_path / OWN).write_text("9000")
     (tmp_path / "train").write_text("9000")
     files.look(1000.0, (tmp_path / "train").stat().st_mtime + 600)
-    for pid in (42, 43):
-        # The number 42 was used again.
+    for pid in (os.getpid(), 43):
+        # Its own number was used again.
         assert of_job(files.tracks, [pid], 1000, str(tmp_path), started=900) is None
         found = of_job(files.tracks, [pid], 1000, str(tmp_path), started=300)
         assert found is not None

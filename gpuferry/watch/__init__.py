@@ -1,0 +1,1 @@
+"""Looking at servers while they work: `ferry top` and `ferry dashboard`."""
