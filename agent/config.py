@@ -30,6 +30,8 @@ class Config:
     # None: nobody said; GPUs that were seen before are expected.
     expected_gpus: int | None = None
     state_file: str = "/var/lib/gpuferry-agent/state.json"
+    # One file for each day.
+    rollup_folder: str = "/var/lib/gpuferry-rollups"
     # The first is the kernel's, the second that of simulated GPUs; what is not there is no fault.
     kernel_logs: tuple[str, ...] = ("/dev/kmsg", "/run/gpusim/kmsg")
     # Jobs write their step number into files here; the age of other files can be declared.

@@ -129,6 +129,10 @@ class Observer:
                 period=self.config.sample_seconds,
             )
 
+    def named(self) -> set[str]:
+        """GPUs that have said who they are."""
+        return {uuid for uuid in self.accounts if not uuid.startswith(_NAMELESS)}
+
     def listed(self, now: float) -> dict[str, list[int]]:
         """Processes by GPU, of those GPUs that tell them."""
         told = {uuid: gpu.value("pids", now) for uuid, gpu in self.gpus.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 
 from agent import store, xid
 from agent.config import Config
+from agent.day_files import DayFiles
+from agent.days import Days
 from agent.disks import Disks
 from agent.gpu import POINT_SECONDS
 from agent.host import Host
@@ -62,6 +65,7 @@ class Agent:
         self.config = config
         self._boot = (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         self._state = Path(config.state_file)
+        self._day_files = DayFiles(config.rollup_folder)
         try:
             self._restore(store.read(self._state))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -85,6 +89,7 @@ class Agent:
         self._progress = ProgressFiles(config.progress_folder, config.progress_files, tracks)
         book = XidBook(xid.catalogue(CATALOGUE), self._boot, kept.get("xids", {}))
         self.observer = Observer(config, self._boot, kept, book)
+        self._days = Days(kept.get("days", {}), self._day_files.load)
         self._logs = [
             (KernelLog(p, self._boot, cursors.get(p)), Parser()) for p in config.kernel_logs
         ]
@@ -134,6 +139,7 @@ class Agent:
                 changed = self._read_logs(now) or changed
                 with self.observer.lock:
                     self.observer.account(now)
+                    self._note_day(now, time.time())
             if now >= due["point"]:
                 due["point"] = max(due["point"] + POINT_SECONDS, now)
                 self._point(now)
@@ -225,16 +231,31 @@ class Agent:
             self.observer.condense(now, work, host)
             self.observer.book.tidy(now)
 
+    def _note_day(self, now: float, wall: float) -> None:
+        observer = self.observer
+        known = {u: a for u, a in observer.accounts.items() if u in observer.named()}
+        self._days.account(known, wall)
+        for uuid in known:
+            gpu = observer.gpus.get(uuid)
+            used = gpu.value("memory_used_bytes", now) if gpu else None
+            self._days.memory(uuid, used, wall)
+        uuids = {gpu.pci: uuid for uuid, gpu in observer.gpus.items() if gpu.pci}
+        self._days.xids(observer.book.counts, uuids, wall)
+
     def _save(self) -> None:
         """Write the state in a thread: on a busy disk that takes seconds, and samples wait."""
         if self._saving and self._saving.is_alive():
             return
         with self.observer.lock:
             data = self.observer.plain()
+            # A copy: it is written while the days go on.
+            data["days"] = copy.deepcopy(self._days.plain())
+            gpus = {uuid: (gpu.index, gpu.name) for uuid, gpu in self.observer.gpus.items()}
+            texts = self._day_files.texts(self._days, gpus, time.time())
         data["cursors"] = {log.path: log.cursor for log, _ in self._logs}
         data["progress"] = {"boot": self._boot, "tracks": plain(self._progress.tracks)}
         self._pending = False
-        self._saving = threading.Thread(target=self._write, args=(data,), daemon=True)
+        self._saving = threading.Thread(target=self._write, args=(data, texts), daemon=True)
         self._saving.start()
 
     def saved(self) -> None:
@@ -242,13 +263,23 @@ class Agent:
         if self._saving:
             self._saving.join(_LAST_SAVE_SECONDS)
 
-    def _write(self, data: dict[str, Any]) -> None:
+    def _write(self, data: dict[str, Any], texts: dict[str, str]) -> None:
         try:
             store.write(self._state, data)
         except OSError as error:
             if not self._own.unsaved:
                 say(f"{self._state} cannot be written: {error}")
             self._own.unsaved += 1
+            with self.observer.lock:
+                self._days.changed |= set(texts)
+            return
+        # After the state, which a crash goes back to: files then hold no more than it does.
+        before, failed = self._day_files.trouble, self._day_files.put(texts)
+        if failed:
+            with self.observer.lock:
+                self._days.changed |= failed
+        if self._day_files.trouble and not before:
+            say(self._day_files.trouble)
 
     def state(self) -> bytes:
         """What every GPU does, with evidence and next step, as JSON."""

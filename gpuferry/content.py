@@ -7,8 +7,9 @@ from pathlib import Path
 
 from gpuferry.paths import REPOSITORY
 
-# What the role `agent` hands to servers, beside its own files; its owns.yml names the same.
-_AGENT = ("agent", "requirements/agent.txt", "gpuferry/driver/rules/xid.yaml")
+# What the roles `agent` and `log_shipping` hand to servers, beside their own files; their owns.yml
+# name the same.
+_DELIVERED = ("agent", "requirements/agent.txt", "gpuferry/driver/rules/xid.yaml", "shipper")
 
 
 def tree_digest(*parts: str, root: Path = REPOSITORY) -> str:
@@ -25,7 +26,7 @@ def tree_digest(*parts: str, root: Path = REPOSITORY) -> str:
 
 def roles_digest() -> str:
     """What a server is converged with."""
-    return tree_digest("roles", "playbooks", *_AGENT)
+    return tree_digest("roles", "playbooks", *_DELIVERED)
 
 
 def checks_digest() -> str:

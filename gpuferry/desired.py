@@ -13,12 +13,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpuferry import exposure
+from gpuferry.logs import place as logs
 from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {
     "firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "agent", "provider",
+    "logs",
 }  # fmt: skip
-ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "secrets"]
+ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "log_shipping", "secrets"]
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
     "base",
@@ -35,6 +37,8 @@ GPU_ROLES = [
     "updates",
     # Only where there are GPUs: everything that it tells is about them.
     "agent",
+    # Played only where logs are declared, or were.
+    "log_shipping",
     "secrets",
 ]
 # `encryption` only where a volume is declared.
@@ -78,6 +82,7 @@ class StackFacts(BaseModel):
     volume_keys: dict[str, str] = Field(
         default_factory=dict, description="key of each encrypted volume of the server, by its name"
     )
+    log_recipient: str = Field(default="", description="whose key opens the logs; empty: clear")
 
 
 def roles(server: ServerSpec) -> list[str]:
@@ -130,6 +135,7 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "secrets_files": _secrets(spec, server),
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
+        **logs.variables(spec, server.name, facts.object_stores, facts.log_recipient),
         **_volume_variables(spec, server, facts),
         **_gpu_variables(spec, server),
         **_size(spec, server),
@@ -139,7 +145,9 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
 def baked_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     """Ansible variables of the server that becomes an image: no secret may be in it."""
     bare = server.model_copy(update={"encrypted_volumes": []})
-    return {**role_variables(spec, bare, StackFacts()), "secrets_files": []}
+    # A store that the stack does not make brings its keys along.
+    without = spec.model_copy(update={"logs": None})
+    return {**role_variables(without, bare, StackFacts()), "secrets_files": []}
 
 
 def baked_key(spec: Spec, server: ServerSpec) -> str:
@@ -171,6 +179,7 @@ def expectations(
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
         "object_stores": _stores(spec, facts),
+        "logs": logs.place(spec, facts.object_stores) is not None,
         "roles": roles(server),
         "kind": kind,
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},

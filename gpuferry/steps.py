@@ -41,6 +41,12 @@ def _stack_keys(inputs: Inputs) -> dict[str, Any]:
     }
 
 
+def _log_key(_: Inputs) -> dict[str, Any]:
+    from gpuferry.logs import seal
+
+    return seal.key_pair(say)
+
+
 def _network_create(inputs: Inputs) -> dict[str, Any]:
     from gpuferry.nodes.local import network
 
@@ -131,6 +137,8 @@ STEPS: dict[tuple[str, str], Step] = {
     ("volume-key", "update"): _previous,
     ("data-key", "create"): lambda _: keys.volume_key(),
     ("data-key", "update"): _previous,
+    ("log-key", "create"): _log_key,
+    ("log-key", "update"): _previous,
     ("network", "create"): _network_create,
     ("network", "delete"): _network_delete,
     ("disk", "create"): _disk_create,

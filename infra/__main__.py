@@ -16,7 +16,7 @@ from gpuferry.paths import local_name
 from gpuferry.spec import Spec, parse_spec
 from infra import providers
 from infra.certificates import trusted_certificates
-from infra.components import Declaration, Firewall, GpuServer, ObjectStore
+from infra.components import Declaration, Firewall, GpuServer, Logs, ObjectStore
 from infra.protection import protect_data
 from infra.step import Step
 
@@ -34,8 +34,11 @@ def main(spec: Spec) -> None:
     firewall = Firewall("firewall", spec.firewall, provider)
     stores = [ObjectStore(s.name, s, provider, firewall) for s in spec.object_stores]
     certificates = trusted_certificates(spec, keys)
+    logs = Logs("logs", spec, stores) if spec.logs else None
+    recipient = logs.recipient if logs else pulumi.Output.from_input("")
     servers = [
-        GpuServer(s.name, spec, s, provider, firewall, stores, certificates) for s in spec.servers
+        GpuServer(s.name, spec, s, provider, firewall, stores, certificates, recipient)
+        for s in spec.servers
     ]
     pulumi.export("servers", {server.name: server.machine for server in servers})
     pulumi.export("exposure", {server.name: server.exposure for server in servers})
@@ -46,6 +49,8 @@ def main(spec: Spec) -> None:
     pulumi.export("object_store_access", pulumi.Output.secret(access))
     data_keys = {store.name: store.data_key for store in stores}
     pulumi.export("data_keys", pulumi.Output.secret(data_keys))
+    if logs:
+        pulumi.export("logs", logs.access)
     pulumi.export("verdicts", [g.verdicts for g in servers])
 
 

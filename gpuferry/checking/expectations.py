@@ -123,6 +123,7 @@ class Expectations(_Strict):
     roles: list[str] = Field(description="only the checks of these roles run")
     kind: Literal["container", "vm", "server"] = "server"
     timezone: str = "Etc/UTC"
+    logs: bool = Field(default=False, description="kept in an object store")
     gpu: ExpectedGpu | None = None
     docker: ExpectedDocker = Field(default_factory=ExpectedDocker)
 

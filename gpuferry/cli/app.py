@@ -20,6 +20,7 @@ from gpuferry.cli import (
     env,
     image,
     lint,
+    logs,
     nodes,
     plan,
     preview,
@@ -46,7 +47,7 @@ app = typer.Typer(
 )
 for command in (
     audit, up, preview, down, nodes, ssh, converge, check, plan, driver, resize, rebuild, secret,
-    data, image, sim, top, dashboard, doctor, env, test, lint, bench,
+    data, logs, image, sim, top, dashboard, doctor, env, test, lint, bench,
 ):  # fmt: skip
     command.register(app)
 

@@ -15,6 +15,7 @@ from gpuferry.engine import config, events, find
 from gpuferry.engine.project import Project
 from gpuferry.engine.run import Pulumi
 from gpuferry.errors import FerryError, SpecError, StepFailed
+from gpuferry.logs.place import IDENTITY
 from gpuferry.operate.checked_spec import checked_spec
 from gpuferry.operate.console import confirm, print_json, say_on_stderr, stdout_console
 from gpuferry.operate.display import Progress
@@ -121,6 +122,7 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
     }
     kept |= {f"{b.name}-data-key" for b in spec.object_stores}
     kept |= {f"{s.name}-{v.name}-volume-key" for s in spec.servers for v in s.encrypted_volumes}
+    kept |= {IDENTITY} if spec.logs and spec.logs.encryption else set()
     lost = sorted(n for n in known.urns if n.endswith(HOLDING_DATA) and n not in kept)
     if lost and spec.policy.protect_data:
         raise SpecError(
@@ -129,7 +131,8 @@ def confirm_losses(project: Project, known: Known, spec: Spec, yes: bool) -> Non
         )
     if lost:
         names = ", ".join(
-            name.replace("-disk", "'s disk")
+            name.replace(IDENTITY, "the key that opens encrypted logs")
+            .replace("-disk", "'s disk")
             .replace("-bucket", ", the bucket")
             .replace("-volume-key", ", the key of an encrypted volume")
             .replace("-data-key", ", the key of its sealed data")

@@ -30,7 +30,10 @@ _MEASURES = {
     "lynis": ("lynis", "audits a server"),
 }
 # What commands bring when they are first used.
-_ON_DEMAND = {"restic": ("restic", "encrypts data sets before they leave")}
+_ON_DEMAND = {
+    "restic": ("restic", "encrypts data sets before they leave"),
+    "age": ("age", "opens encrypted logs"),
+}
 # What only tests need.
 _TESTS = {
     "chromium": ("chromium", "draws the audit's report"),

@@ -98,7 +98,7 @@ def _sentence(problem: ErrorDetails) -> str:
 
 def _got(location: tuple[int | str, ...], value: object) -> str:
     # What stands in the place of a secret may be one, whatever is wrong with it.
-    if location and (location[-1] == "private_key" or location[0] == "secrets"):
+    if location and (location[-1] in ("private_key", "secret_key") or location[0] == "secrets"):
         return ""
     text = repr(value)
     return f" (got {text if len(text) <= 40 else f'{text[:37]}…'})"

@@ -21,6 +21,8 @@ from gpuferry.spec.fields import (
     Url,
     UserName,
 )
+from gpuferry.spec.logs import LogsSpec
+from gpuferry.spec.logs import check as check_logs
 from gpuferry.spec.node_agent import AgentSpec
 from gpuferry.spec.policy import PolicySpec, evaluate
 from gpuferry.spec.protection import EncryptedVolume, SecretSpec
@@ -278,6 +280,7 @@ class Spec(_Strict):
     driver: DriverSpec = Field(default_factory=DriverSpec)
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     agent: AgentSpec = Field(default_factory=AgentSpec)
+    logs: LogsSpec | None = Field(default=None, description="kept in an object store")
     users: list[UserSpec] = Field(default_factory=list)
     policy: PolicySpec = Field(default_factory=PolicySpec)
     secrets: dict[SecretName, SecretSpec] = Field(
@@ -302,6 +305,7 @@ class Spec(_Strict):
         for name, secret in self.secrets.items():
             _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
         fits_provider(self.provider, self.object_stores)
+        check_logs(self.logs, self.object_stores)
         if self.provider == "ssh" and not self.firewall.ssh_from:
             raise ValueError(
                 "firewall.ssh_from: name the networks that may reach SSH (your own address "

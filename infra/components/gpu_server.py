@@ -44,6 +44,7 @@ class GpuServer(pulumi.ComponentResource):
         firewall: Firewall,
         stores: list[ObjectStore],
         certificates: pulumi.Output[dict[str, str]],
+        log_recipient: pulumi.Output[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("gpuferry:index:GpuServer", name, None, opts)
@@ -68,6 +69,7 @@ class GpuServer(pulumi.ComponentResource):
                 certificates=certificates,
                 stores=[store.access for store in stores],
                 volume_keys=self.volume_keys,
+                log_recipient=log_recipient,
             ).apply(lambda known: _inventory(spec, server, **known))
         )
         # A resource of its own, so that a server can be reached when converging it fails.
@@ -103,12 +105,14 @@ def _inventory(
     certificates: dict[str, str],
     stores: list[dict[str, str]],
     volume_keys: dict[str, str],
+    log_recipient: str,
 ) -> dict[str, Any]:
     facts = StackFacts(
         management_networks=networks,
         ca_certificates=certificates,
         object_stores=stores,
         volume_keys=volume_keys,
+        log_recipient=log_recipient,
     )
     inventory = {
         "server": {"name": server.name, **machine, **key},

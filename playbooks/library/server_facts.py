@@ -163,6 +163,7 @@ def main():
         "accounts": known,
         "sshd": sshd(),
         "apt_sources": apt_sources(),
+        "logs": os.path.exists("/etc/systemd/system/gpuferry-logs.service"),
         "secrets": bool(secret_store.stored() or secret_store.loaded()),
         "apparmor": read("/sys/module/apparmor/parameters/enabled").startswith("Y"),
         "docker_package": next(

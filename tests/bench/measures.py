@@ -27,7 +27,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
-from tests.bench import agent, audit_tables, state
+from tests.bench import agent, audit_tables, log_shipping, state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
@@ -63,6 +63,10 @@ class Bench:
     def bare(self) -> Node:
         """A new node with nothing on it."""
         return self._maker(name=f"node{len(self._converged) + 1}")
+
+    def log_shipping(self, number: int) -> log_shipping.Measured:
+        """One run of its own server."""
+        return log_shipping.measure(self._maker, number)
 
     def converged(self, count: int) -> list[Node]:
         """So many nodes in their declared state; made once, side by side."""
@@ -390,6 +394,14 @@ def node_agent(bench: Bench) -> list[Pair]:
     ]
 
 
+def logs(bench: Bench) -> list[Pair]:
+    """5,000 lines a second for a minute; every line has to arrive once."""
+    runs = [bench.log_shipping(number) for number in range(min(bench.runs, 3))]
+    peer = "systemd-journal-upload, same lines, to loopback without TLS"
+    shares = [[100 * getattr(run, side) for run in runs] for side in ("ours", "peers")]
+    return [Pair("log shipping, share of a core", shares[0], peer, shares[1], unit="%")]
+
+
 # Measures without servers.
 NEED_NOTHING = {"audit", "agent"}
 MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
@@ -401,4 +413,5 @@ MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "baked": baked,
     "audit": audit,
     "agent": node_agent,
+    "logs": logs,
 }

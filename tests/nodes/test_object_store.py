@@ -145,3 +145,13 @@ def test_it_keeps_objects_in_clear_even_where_it_takes_a_request_for_encryption(
         assert "ServerSideEncryption" not in client.head_object(Bucket="clear", Key=str(number))
         raw = local_dir(store.stack) / "objects/objects/clear" / str(number)
         assert raw.read_bytes() == b"canary-77d1"
+
+
+def test_it_refuses_lifecycle_rules(store: Store) -> None:
+    """Why old logs are removed by `ferry logs --prune`."""
+    client = store.client(store.declare("ages"))
+    rule = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": "x/"}, "Expiration": {"Days": 1}}
+    with pytest.raises(ClientError, match="NotImplemented"):
+        client.put_bucket_lifecycle_configuration(
+            Bucket="ages", LifecycleConfiguration={"Rules": [rule]}
+        )

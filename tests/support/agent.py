@@ -53,6 +53,7 @@ class RunningAgent:
         made = {
             "port": self.port,
             "state_file": str(self.state_file),
+            "rollup_folder": str(folder),
             "kernel_logs": [str(folder / "run/kmsg")],
             "progress_folder": str(folder / "progress"),
             **config,

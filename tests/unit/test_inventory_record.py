@@ -35,6 +35,7 @@ def recorded(server: dict[str, Any], **shared: Any) -> dict[str, Any]:
         certificates={},
         stores=[],
         volume_keys={},
+        log_recipient="",
     )
 
 

@@ -143,7 +143,8 @@ def test_other_packages_and_another_xid_catalogue_are_another_input(
     from gpuferry.converge.proof import inputs_digest, owns
 
     assert part in owns("agent").sources
-    assert tree_digest("roles", "playbooks", *owns("agent").sources) == roles_digest()
+    delivered = (*owns("agent").sources, *owns("log_shipping").sources)
+    assert tree_digest("roles", "playbooks", *delivered) == roles_digest()
     for path, text in (
         ("roles/agent/meta/owns.yml", (REPOSITORY / "roles/agent/meta/owns.yml").read_text()),
         (part, "one"),

@@ -23,6 +23,7 @@ def agent(tmp_path: Path) -> Agent:
         Config(
             kernel_logs=(str(tmp_path / "kmsg"),),
             state_file=str(tmp_path / "state.json"),
+            rollup_folder=str(tmp_path),
             progress_folder=str(tmp_path / "progress"),
         )
     )

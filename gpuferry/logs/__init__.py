@@ -1,0 +1,1 @@
+"""Logs in the object store: where they go, and how they are read back."""

@@ -1,0 +1,149 @@
+"""logs: read back what servers shipped, also of those that are gone."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gpuferry.engine import find
+from gpuferry.engine.project import Project
+from gpuferry.engine.run import Pulumi
+from gpuferry.errors import PrerequisiteMissing, SpecError
+from gpuferry.logs.archive import Archive, open_archive
+from gpuferry.logs.lines import Line, Wanted
+from gpuferry.logs.moments import moment, written
+from gpuferry.operate.console import print_json, say_on_stderr
+from gpuferry.prepare import packages
+from shipper.keys import Chunk
+
+_PROGRESS_SECONDS = 2.0
+
+
+def show(
+    project: Project,
+    name: str | None,
+    *,
+    since: str | None,
+    until: str | None,
+    unit: str | None,
+    container: str | None,
+    as_json: bool,
+) -> None:
+    """Lines of one server, or the names of the servers that have any."""
+    if unit and container:
+        raise SpecError("Give --unit or --container, not both.")
+    now = datetime.datetime.now(datetime.UTC)
+    wanted = Wanted(
+        since=moment(since, "--since", now) if since else 0,
+        until=moment(until, "--until", now) if until else 1 << 62,
+        unit=unit or "",
+        container=container or "",
+    )
+    with open_archive(_access(project)) as archive:
+        if name is None:
+            _list(archive, as_json)
+            return
+        for line in read(archive, name, wanted):
+            print(_as_json(line) if as_json else as_text(line))
+
+
+def read(archive: Archive, name: str, wanted: Wanted) -> Iterator[Line]:
+    """Wanted lines of one server; tells on stderr how far it is where that takes long.
+
+    Raises:
+        SpecError: this server has no logs there; names those that have.
+    """
+    chunks = archive.chunks(name, wanted)
+    if not chunks and name not in (known := archive.servers()):
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise SpecError(
+            f"There are no logs of {name!r}; the bucket has those of: "
+            f"{', '.join(known) or 'no server'}.{hint}"
+        )
+    yield from _with_progress(archive, chunks, wanted)
+
+
+def _with_progress(archive: Archive, chunks: list[Chunk], wanted: Wanted) -> Iterator[Line]:
+    said = time.monotonic()
+    # Where lines run over the terminal they are progress enough.
+    quiet = sys.stdout.isatty() and not (wanted.unit or wanted.container)
+    stream = archive.stream(chunks, Wanted(wanted.since, wanted.until))
+    for line in stream:
+        if not quiet and time.monotonic() - said > _PROGRESS_SECONDS:
+            said = time.monotonic()
+            say_on_stderr(f"{archive.opened} of {len(chunks)} chunks read")
+        if wanted.has(line):
+            yield line
+
+
+def prune(project: Project, *, as_json: bool) -> None:
+    """Remove what is older than the stack file keeps."""
+    logs = project.spec().logs
+    if logs is None or not logs.retention_days:
+        raise SpecError(
+            f"{project.stack_file.name} keeps logs for ever; set gpuferry:logs.retention_days."
+        )
+    cut = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=logs.retention_days)
+    with open_archive(_access(project)) as archive:
+        gone = archive.prune(int(cut.timestamp() * 1e6))
+    if as_json:
+        print_json({"ok": True, "removed_chunks": gone, "before": cut.isoformat()})
+        return
+    print(f"{gone} chunks whose lines are older than {logs.retention_days} days were removed.")
+
+
+def _access(project: Project) -> dict[str, Any]:
+    pulumi = Pulumi(find.ensure(say_on_stderr), project)
+    if not pulumi.exists():
+        raise PrerequisiteMissing(
+            f"Stack {project.stack} is not deployed. Run: ./ferry up --stack {project.stack}"
+        )
+    access = pulumi.outputs().get("logs")
+    if not access:
+        raise PrerequisiteMissing(
+            f"Stack {project.stack} keeps no logs in a store. Declare gpuferry:logs "
+            f"(docs/logs.md), then run: ./ferry up --stack {project.stack}"
+        )
+    if access["identity"]:
+        packages.install_missing(say_on_stderr, ("age",))
+    return dict(access)
+
+
+def _list(archive: Archive, as_json: bool) -> None:
+    names = archive.servers()
+    if as_json:
+        print_json({"ok": True, "servers": names})
+        return
+    print("\n".join(names) if names else "No server has logs there yet.")
+
+
+def as_text(line: Line) -> str:
+    """One line for people; what would move their terminal is shown, not sent."""
+    who = line.container or line.identifier or line.unit or "kernel"
+    pid = f"[{line.pid}]" if line.pid else ""
+    text = line.message if sys.stdout.isatty() is False else _harmless(line.message)
+    return f"{written(line.time)} {who}{pid}: {text}"
+
+
+def _harmless(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\t\n" else repr(c)[1:-1] for c in text)
+
+
+def _as_json(line: Line) -> str:
+    told = {
+        "time": written(line.time),
+        "message": line.message,
+        "unit": line.unit,
+        "container": line.container,
+        "identifier": line.identifier,
+        "pid": line.pid,
+        "priority": line.priority,
+        "stream": line.stream,
+    }
+    return json.dumps({key: value for key, value in told.items() if value not in ("", None)})

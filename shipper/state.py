@@ -1,0 +1,109 @@
+"""What outlives the process: where each source was verified up to, and counters."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from shipper.files import read_json, write_whole
+from shipper.spool import Entry
+
+VERSION = 1
+
+
+@dataclass
+class Counters:
+    """Since the server was made."""
+
+    shipped_chunks: int = 0
+    shipped_lines: int = 0
+    shipped_bytes: int = 0
+    # Taken out of the full spool unsent.
+    dropped_chunks: int = 0
+    dropped_lines: int = 0
+    # Lines that the journal had thrown away before they were read.
+    missed_lines: int = 0
+    # Places where nobody can say how many lines are missing.
+    uncounted_gaps: int = 0
+
+
+@dataclass
+class State:
+    """Shared by the reading and the sending thread."""
+
+    path: str
+    # Source to where it was verified up to (or dropped), and the number of that chunk.
+    positions: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    # A chunk that is counted as dropped, and whose file may still be there.
+    dropping: int = 0
+    # Name of a day's account to the hash of what was uploaded.
+    rollups: dict[str, str] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @classmethod
+    def load(cls, folder: str) -> State:
+        """From the folder; a lost file costs the counters and begins at this boot."""
+        path = os.path.join(folder, "state.json")
+        data = read_json(path)
+        if data.get("version") != VERSION:
+            return cls(path)
+        known = set(Counters.__dataclass_fields__)
+        counters = Counters(**{k: v for k, v in data["counters"].items() if k in known})
+        kept = {key: data[key] for key in ("positions", "numbers", "dropping", "rollups")}
+        return cls(path, counters=counters, **kept)
+
+    def save(self) -> None:
+        """Write it, so that it survives a crash."""
+        with self.lock:
+            data = {
+                "version": VERSION,
+                "positions": self.positions,
+                "numbers": self.numbers,
+                "dropping": self.dropping,
+                "rollups": self.rollups,
+                "counters": asdict(self.counters),
+            }
+            write_whole(self.path, json.dumps(data, sort_keys=True).encode())
+
+    @property
+    def highest(self) -> int:
+        """The highest number of a chunk that was given away."""
+        return max([self.dropping, *self.numbers.values()])
+
+    def shipped(self, entry: Entry, size: int) -> None:
+        """The store has been seen to have it."""
+        with self.lock:
+            self._pass(entry)
+            self.counters.shipped_chunks += 1
+            self.counters.shipped_lines += entry.lines
+            self.counters.shipped_bytes += size
+            self.save()
+
+    def dropped(self, entry: Entry) -> None:
+        """It is given up; counted before its file goes, and only once."""
+        with self.lock:
+            self._pass(entry)
+            self.dropping = entry.number
+            self.counters.dropped_chunks += 1
+            self.counters.dropped_lines += entry.lines
+            self.save()
+
+    def missed(self, lines: int | None) -> None:
+        """Lines are gone that nobody read; None: nobody knows how many."""
+        with self.lock:
+            if lines is None:
+                self.counters.uncounted_gaps += 1
+            else:
+                self.counters.missed_lines += lines
+            self.save()
+
+    def _pass(self, entry: Entry) -> None:
+        # A chunk on its way may be verified after a newer one was dropped.
+        if entry.number > self.numbers.get(entry.source, 0):
+            self.positions[entry.source] = entry.end
+            self.numbers[entry.source] = entry.number

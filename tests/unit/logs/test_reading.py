@@ -1,0 +1,199 @@
+"""Lines come back as they were, in order, of the asked time and origin."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpuferry.errors import SpecError, StepFailed
+from gpuferry.logs.archive import Archive
+from gpuferry.logs.lines import Line, Wanted, lines
+from gpuferry.logs.moments import moment, written
+from gpuferry.operate.logs import as_text, read
+from shipper import keys
+from shipper.chunk import Builder, Made
+
+NOW = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
+NOON = int(NOW.timestamp() * 1e6)
+
+
+def journal_entry(time: int, message: bytes, **fields: str) -> bytes:
+    told = "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
+    size = len(message).to_bytes(8, "little")
+    return f"__CURSOR=s=a;i={time:x};\n__REALTIME_TIMESTAMP={time}\n".encode() + told + (
+        b"MESSAGE\n" + size + message + b"\n\n" if b"\n" in message
+        else b"MESSAGE=" + message + b"\n\n"
+    )  # fmt: skip
+
+
+def journal_chunk(*entries: bytes, first: int = NOON, last: int = NOON) -> Made:
+    builder = Builder()
+    builder.add(b"".join(entries), len(entries))
+    return Made("journal", builder, first, last, f"{first}", "end", [{"lines": len(entries)}])
+
+
+def docker_line(second: int, text: str, stream: str = "stdout") -> bytes:
+    time = f"2026-11-30T12:00:{second:02d}Z"
+    told = {"log": text, "stream": stream, "time": time}
+    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+
+
+def containers_chunk(**raw: list[bytes]) -> Made:
+    builder = Builder()
+    segments = []
+    for name, own in raw.items():
+        builder.add(b"".join(own), len(own))
+        segments.append({"container": name, "id": name, "lines": len(own)})
+    return Made("containers", builder, NOON, NOON + 60_000_000, "c", {}, segments)
+
+
+class Bucket:
+    """As far as reading asks a client of boto3."""
+
+    def __init__(self, *chunks: Made, server: str = "gpu-1") -> None:
+        self.objects = {c.key(server, sealed=False): c.body(server) for c in chunks}
+        self.got: list[str] = []
+
+    def get_paginator(self, _: str) -> Bucket:
+        return self
+
+    def paginate(self, **asked: Any) -> Iterator[dict[str, Any]]:
+        after = asked.get("StartAfter", "")
+        named = sorted(k for k in self.objects if k.startswith(asked["Prefix"]) and k > after)
+        if "Delimiter" in asked:
+            depth = asked["Prefix"].count("/") + 1
+            prefixes = {"/".join(k.split("/")[:depth]) + "/" for k in named}
+            yield {"CommonPrefixes": [{"Prefix": p} for p in sorted(prefixes)]}
+            return
+        for name in named:
+            yield {"Contents": [{"Key": name}]}
+
+    def get_object(self, **asked: str) -> dict[str, Any]:
+        self.got.append(asked["Key"])
+        return {"Body": io.BytesIO(self.objects[asked["Key"]])}
+
+
+def archive(bucket: Bucket) -> Archive:
+    return Archive({"bucket": "logs", "identity": ""}, bucket)
+
+
+def test_the_journals_lines_come_back() -> None:
+    chunk = journal_chunk(
+        journal_entry(NOON, b"a\n\nb", _SYSTEMD_UNIT="x.service", _PID="7", PRIORITY="4"),
+        journal_entry(NOON + 1, b"started", UNIT="x.service", SYSLOG_IDENTIFIER="systemd"),
+        journal_entry(NOON + 2, b"\xff"),
+    )
+    assert lines(chunk.body("s"), "k") == [
+        Line(NOON, "a\n\nb", unit="x.service", pid="7", priority=4),
+        Line(NOON + 1, "started", about="x.service", identifier="systemd"),
+        Line(NOON + 2, "\ufffd"),
+    ]
+
+
+def test_containers_lines_come_back_by_time_and_whole() -> None:
+    """Docker cuts at 16 KiB; the parts of one stream belong together."""
+    chunk = containers_chunk(
+        one=[docker_line(1, "a"), docker_line(1, "err\n", "stderr"), docker_line(2, "b\n")],
+        two=[docker_line(1, "x\n"), docker_line(3, "without an end")],
+    )
+    assert [(line.container, line.message) for line in lines(chunk.body("s"), "k")] == [
+        ("one", "err"), ("two", "x"), ("one", "ab"), ("two", "without an end"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", [0, 10, -9])
+def test_a_broken_chunk_is_named(cut: int) -> None:
+    body = journal_chunk(journal_entry(NOON, b"x")).body("s")
+    with pytest.raises(StepFailed, match="the-key is broken"):
+        lines(body[:cut], "the-key")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "messages"),
+    [
+        (Wanted(), ["0", "1", "2", "3"]),
+        (Wanted(since=NOON + 1), ["1", "2", "3"]),
+        (Wanted(until=NOON + 2), ["0", "1"]),
+        (Wanted(unit="a"), ["0", "2"]),
+        (Wanted(unit="a.service"), ["0", "2"]),
+        (Wanted(unit="b"), ["1"]),
+        (Wanted(container="job"), ["3"]),
+        (Wanted(container="a"), []),
+    ],
+)
+def test_lines_are_chosen(wanted: Wanted, messages: list[str]) -> None:
+    made = [
+        Line(NOON, "0", unit="a.service"),
+        Line(NOON + 1, "1", unit="b.service"),
+        Line(NOON + 2, "2", unit="init.scope", about="a.service"),
+        Line(NOON + 3, "3", container="job"),
+    ]
+    assert [line.message for line in made if wanted.has(line)] == messages
+
+
+def test_sources_are_merged_and_only_the_asked_chunks_are_fetched() -> None:
+    minute = 60_000_000
+    old = journal_chunk(journal_entry(NOON - minute, b"old"), first=NOON - minute,
+                        last=NOON - minute)  # fmt: skip
+    new = [
+        journal_chunk(journal_entry(NOON + n * 2_000_000, f"j{n}".encode()),
+                      first=NOON + n * 2_000_000, last=NOON + n * 2_000_000)
+        for n in range(10)
+    ]  # fmt: skip
+    bucket = Bucket(
+        old, *new, containers_chunk(job=[docker_line(3, "c3\n"), docker_line(9, "c9\n")])
+    )
+    found = [line.message for line in read(archive(bucket), "gpu-1", Wanted(since=NOON))]
+    assert found == ["j0", "j1", "c3", "j2", "j3", "j4", "c9", "j5", "j6", "j7", "j8", "j9"]
+    assert old.key("gpu-1", sealed=False) not in bucket.got
+
+
+def test_a_line_before_midnight_is_found_in_a_chunk_that_ends_after_it() -> None:
+    midnight = NOON + 12 * 3600 * 1_000_000
+    chunk = journal_chunk(journal_entry(midnight - 5, b"before"), journal_entry(midnight, b"after"),
+                          first=midnight - 5, last=midnight)  # fmt: skip
+    bucket = Bucket(chunk)
+    assert keys.day(midnight) == "2026-12-01"
+    asked = Wanted(since=midnight - 10, until=midnight)
+    assert [line.message for line in read(archive(bucket), "gpu-1", asked)] == ["before"]
+
+
+def test_an_unknown_server_is_told_which_there_are() -> None:
+    bucket = Bucket(journal_chunk(journal_entry(NOON, b"x")))
+    with pytest.raises(
+        SpecError, match=r"no logs of 'gpu-2'.*those of: gpu-1\. Did you mean gpu-1"
+    ):
+        list(read(archive(bucket), "gpu-2", Wanted()))
+    assert list(read(archive(bucket), "gpu-1", Wanted(since=NOON + 1))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [
+        ("2h", NOON - 2 * 3600 * 1_000_000),
+        ("90s", NOON - 90_000_000),
+        ("1d", NOON - 86400 * 1_000_000),
+        ("2026-11-30T12:00", NOON),
+        ("2026-11-30T13:00+01:00", NOON),
+        ("2026-11-30", NOON - 12 * 3600 * 1_000_000),
+    ],
+)
+def test_moments_as_people_write_them(text: str, microseconds: int) -> None:
+    assert moment(text, "--since", NOW) == microseconds
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2 h", "-1h", "99999999999d", "2026-13-01"])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match=r"--since: .* accepted: 30m, 2h"):
+        moment(text, "--since", NOW)
+
+
+def test_a_line_for_people() -> None:
+    line = Line(NOON + 5, "hello", identifier="sshd", pid="7")
+    assert as_text(line) == "2026-11-30T12:00:00.000005Z sshd[7]: hello"
+    assert written(NOON + 1_000_000) == "2026-11-30T12:00:01.000000Z"

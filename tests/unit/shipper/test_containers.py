@@ -1,0 +1,152 @@
+"""Docker's files are followed through rotation, emptying, removal and restarts."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from shipper.chunk import Made
+from shipper.containers import Containers
+
+ID = "c" * 64
+
+
+class Docker:
+    """Writes as the driver json-file does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "containers" / ID
+        self.folder.mkdir(parents=True)
+        (self.folder / "config.v2.json").write_text('{"Name": "/job"}')
+        self.base = self.folder / f"{ID}-json.log"
+        self.count = 0
+
+    def log(self, lines: int) -> None:
+        with self.base.open("a") as file:
+            for _ in range(lines):
+                self.count += 1
+                time = f"2026-11-30T00:00:{self.count % 60:02d}.5Z"
+                file.write(f'{{"log":"{self.count}\\n","stream":"stdout","time":"{time}"}}\n')
+
+    def rotate(self, most: int = 3) -> None:
+        for number in range(most - 1, 0, -1):
+            older = Path(f"{self.base}.{number}")
+            newer = Path(f"{self.base}.{number - 1}") if number > 1 else self.base
+            if newer.exists():
+                newer.replace(older)
+
+
+@pytest.fixture
+def docker(tmp_path: Path) -> Docker:
+    return Docker(tmp_path)
+
+
+def reader(tmp_path: Path, positions: dict[str, list[int]] | None = None) -> Containers:
+    made = Containers(str(tmp_path), positions)
+    made.scan()
+    return made
+
+
+def numbers(made: Made | None) -> list[int]:
+    if made is None:
+        return []
+    raw = gzip.decompress(made.body("x")).splitlines()[1:]
+    return [int(line.split(b'"')[3].removesuffix(b"\\n")) for line in raw]
+
+
+def test_only_new_whole_lines_are_taken(tmp_path: Path, docker: Docker) -> None:
+    docker.log(3)
+    with docker.base.open("a") as file:
+        file.write('{"log":"half')
+    containers = reader(tmp_path)
+    made = containers.take()
+    assert made is not None
+    assert numbers(made) == [1, 2, 3]
+    assert made.segments == [{"container": "job", "id": ID[:12], "lines": 3}]
+    assert containers.take() is None
+    containers.close()
+
+
+def test_a_rotation_is_followed(tmp_path: Path, docker: Docker) -> None:
+    docker.log(3)
+    containers = reader(tmp_path)
+    assert numbers(containers.take()) == [1, 2, 3]
+    docker.log(2)
+    docker.rotate()
+    docker.log(2)
+    docker.rotate()
+    docker.log(1)
+    assert numbers(containers.take()) == [4, 5, 6, 7, 8]
+    assert containers.gaps() == []
+    containers.close()
+
+
+def test_what_was_rotated_away_unread_is_a_gap(tmp_path: Path, docker: Docker) -> None:
+    docker.log(3)
+    containers = reader(tmp_path)
+    assert numbers(containers.take()) == [1, 2, 3]
+    docker.log(1)
+    for _ in range(4):
+        docker.rotate()
+        docker.log(2)
+    # The file that is held open is still read to its end.
+    assert numbers(containers.take()) == [4, 7, 8, 9, 10, 11, 12]
+    assert containers.gaps() == ["job"]
+    assert containers.gaps() == []
+    containers.close()
+
+
+def test_an_emptied_file_is_a_gap_and_goes_on(tmp_path: Path, docker: Docker) -> None:
+    docker.log(3)
+    containers = reader(tmp_path)
+    containers.take()
+    docker.base.write_text("")
+    docker.log(1)
+    assert numbers(containers.take()) == [4]
+    assert containers.gaps() == ["job"]
+    containers.close()
+
+
+def test_the_last_words_of_a_removed_container_are_read(tmp_path: Path, docker: Docker) -> None:
+    docker.log(1)
+    containers = reader(tmp_path)
+    docker.log(2)
+    for path in docker.folder.iterdir():
+        path.unlink()
+    docker.folder.rmdir()
+    assert numbers(containers.take()) == [1, 2, 3]
+    assert containers.take() is None
+    assert containers.positions() == {}
+    assert containers.gaps() == []
+
+
+def test_a_restart_goes_on_in_the_rotated_file(tmp_path: Path, docker: Docker) -> None:
+    docker.log(3)
+    first = reader(tmp_path)
+    made = first.take()
+    assert made is not None
+    first.close()
+    docker.log(1)
+    docker.rotate()
+    docker.log(1)
+    again = reader(tmp_path, made.end)
+    assert numbers(again.take()) == [4, 5]
+    assert again.gaps() == []
+    again.close()
+
+
+def test_a_container_that_went_while_nobody_looked_is_a_gap(tmp_path: Path) -> None:
+    (tmp_path / "containers").mkdir()
+    assert reader(tmp_path, {ID: [1, 10]}).gaps() == [ID[:12]]
+
+
+def test_another_driver_is_named(tmp_path: Path, docker: Docker) -> None:
+    (docker.folder / "hostconfig.json").write_text('{"LogConfig": {"Type": "local"}}')
+    containers = reader(tmp_path)
+    assert containers.others == {"job": "local"}
+
+
+def test_a_server_without_docker_is_fine(tmp_path: Path) -> None:
+    assert reader(tmp_path / "none").take() is None
