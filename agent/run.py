@@ -77,7 +77,7 @@ class Agent:
         self._disks = Disks(config.mounts)
         self._own = Own(started=time.time())
         self._exposition = Exposition(self.observer, self._disks, self._own, clock)
-        self._stop = threading.Event()
+        self._stopping = False
         self._pending = False
         self._saving: threading.Thread | None = None
 
@@ -116,7 +116,7 @@ class Agent:
             raise Unusable(f"{listen} port {port} cannot be used: {error}") from None
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, lambda *_: self._stop.set())
+            signal.signal(name, self._end)
         say(f"listening on {listen} port {port}")
         try:
             self._loop()
@@ -127,10 +127,14 @@ class Agent:
             self._save()
             self.saved()
 
+    def _end(self, *_: object) -> None:
+        # No event: this runs in the midst of the loop, which may hold the event's own lock.
+        self._stopping = True
+
     def _loop(self) -> None:
         period = self.config.sample_seconds
         due = {"second": 0.0, "point": 0.0, "disks": 0.0, "save": clock() + _SAVE_SECONDS}
-        while not self._stop.is_set():
+        while not self._stopping:
             self._listen(min(period, 1.0))
             now = clock()
             changed = self._driver(now)
@@ -159,12 +163,12 @@ class Agent:
     def _listen(self, seconds: float) -> None:
         """Take what the child says; at most so long, and never a busy loop without one."""
         if self.supervisor.pid is None:
-            self._stop.wait(seconds)
+            time.sleep(seconds)
             return
         started = time.monotonic()
         messages = self.supervisor.messages(seconds)
         if not messages:
-            self._stop.wait(max(0.0, min(0.1, seconds - (time.monotonic() - started))))
+            time.sleep(max(0.0, min(0.1, seconds - (time.monotonic() - started))))
         for message in messages:
             self.supervisor.heard(message, time.monotonic())
             with self.observer.lock:
