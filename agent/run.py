@@ -92,7 +92,10 @@ class Agent:
             "/metrics": self._exposition.text,
             "/state": self.state,
         }
-        server = Server(self.config.listen, self.config.port, self.config.token_file, pages)
+        config = self.config
+        server = Server(
+            config.listen, config.port, config.token_file, pages, config.scrape_token_file
+        )
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self._stop.set())

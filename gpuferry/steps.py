@@ -131,6 +131,8 @@ STEPS: dict[tuple[str, str], Step] = {
     ("volume-key", "update"): _previous,
     ("data-key", "create"): lambda _: keys.volume_key(),
     ("data-key", "update"): _previous,
+    ("scrape-token", "create"): lambda _: keys.volume_key(),
+    ("scrape-token", "update"): _previous,
     ("network", "create"): _network_create,
     ("network", "delete"): _network_delete,
     ("disk", "create"): _disk_create,

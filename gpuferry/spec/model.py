@@ -21,6 +21,7 @@ from gpuferry.spec.fields import (
     Url,
     UserName,
 )
+from gpuferry.spec.monitoring import MonitoringSpec, refuse_misfits
 from gpuferry.spec.node_agent import AgentSpec
 from gpuferry.spec.policy import PolicySpec, evaluate
 from gpuferry.spec.protection import EncryptedVolume, SecretSpec
@@ -278,6 +279,7 @@ class Spec(_Strict):
     driver: DriverSpec = Field(default_factory=DriverSpec)
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     agent: AgentSpec = Field(default_factory=AgentSpec)
+    monitoring: MonitoringSpec | None = Field(default=None, description="alerts; {} turns them on")
     users: list[UserSpec] = Field(default_factory=list)
     policy: PolicySpec = Field(default_factory=PolicySpec)
     secrets: dict[SecretName, SecretSpec] = Field(
@@ -301,6 +303,7 @@ class Spec(_Strict):
             _ssh_is_not_an_open_port(index, server)
         for name, secret in self.secrets.items():
             _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
+        refuse_misfits(self.monitoring, self.servers, self.secrets)
         fits_provider(self.provider, self.object_stores)
         if self.provider == "ssh" and not self.firewall.ssh_from:
             raise ValueError(
