@@ -34,9 +34,11 @@ def look():
         "alerts": None if (told := ask(alertmanager + "/alerts")) is None else sorted(
             {a["labels"]["alertname"] for a in told}),
     }
-for _ in range(60):
+for attempt in range(60):
     said = look()
     targets = said["targets"]
+    if attempt > 6 and targets is None:
+        break
     if targets and all(t["health"] == "up" for t in targets) and "Watchdog" in (said["alerts"] or []):
         break
     time.sleep(0.5)
