@@ -69,7 +69,8 @@ class Server(ThreadingHTTPServer):
         files = [self._token_file]
         if path == "/metrics" and self._scrape_token_file:
             files.append(self._scrape_token_file)
-        return any([_holds(file, given) for file in files])
+        found = [_holds(file, given) for file in files]
+        return any(found)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Hand it to a thread, if there is room."""
@@ -115,9 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/healthy":
             # Says only that the process answers: no reading, so no token.
             self._answer(200, b"ok\n")
-        elif not self.server.allows(
-            self.headers.get("Authorization"), self.path.split("?")[0]
-        ):
+        elif not self.server.allows(self.headers.get("Authorization"), self.path.split("?")[0]):
             self._answer(401, b"a bearer token is needed\n", {"WWW-Authenticate": "Bearer"})
         elif page is None:
             self._answer(404, b"there are /metrics, /state and /healthy\n")

@@ -1,4 +1,4 @@
-"""The role monitoring: every agent is asked, every rule is evaluated, alerts arrive, nobody outside hears."""
+"""The role monitoring: agents are asked, rules evaluated, alerts arrive, nobody outside hears."""
 
 import json
 
@@ -7,7 +7,10 @@ import pytest
 from gpuferry.checking.mark import check
 
 UNITS = "gpuferry-prometheus.service gpuferry-alertmanager.service"
-LOG = "see why with ./ferry ssh {server} -- sudo journalctl -u gpuferry-prometheus -u gpuferry-alertmanager -n 50"
+LOG = (
+    "see why with ./ferry ssh {server} -- "
+    "sudo journalctl -u gpuferry-prometheus -u gpuferry-alertmanager -n 50"
+)
 ASK_AGENT = "run ./ferry check for the servers named, then ./ferry converge for them and {server}"
 # Right after a start the first answers and evaluations take some seconds, so those are waited for.
 ASK = r"""python3 -I - <<'END'
@@ -30,7 +33,8 @@ def look():
              "health": t["health"], "error": t["lastError"]}
             for t in targets["data"]["activeTargets"]],
         "rules": None if rules is None else len(found),
-        "failing": [r["name"] + ": " + r.get("lastError", "") for r in found if r["health"] == "err"],
+        "failing": [
+            r["name"] + ": " + r.get("lastError", "") for r in found if r["health"] == "err"],
         "alerts": None if (told := ask(alertmanager + "/alerts")) is None else sorted(
             {a["labels"]["alertname"] for a in told}),
     }
@@ -39,14 +43,16 @@ for attempt in range(60):
     targets = said["targets"]
     if attempt > 6 and targets is None:
         break
-    if targets and all(t["health"] == "up" for t in targets) and "Watchdog" in (said["alerts"] or []):
+    answering = targets and all(t["health"] == "up" for t in targets)
+    if answering and "Watchdog" in (said["alerts"] or []):
         break
     time.sleep(0.5)
 print(json.dumps(said))
 END"""
 SOCKETS = (
     "for unit in gpuferry-prometheus gpuferry-alertmanager; do "
-    'pid=$(systemctl show -P MainPID $unit); test "$pid" = 0 || ss -Hltnp | grep "pid=$pid,"; done; true'
+    "pid=$(systemctl show -P MainPID $unit); "
+    'test "$pid" = 0 || ss -Hltnp | grep "pid=$pid,"; done; true'
 )
 
 
@@ -109,9 +115,7 @@ def test_targets(said, readings, expectations, verdict):
     )
 
 
-@check(
-    "monitoring.rules", severity="major", next_step=LOG, deadline_seconds=45, applies=declared
-)
+@check("monitoring.rules", severity="major", next_step=LOG, deadline_seconds=45, applies=declared)
 def test_rules(said, readings, expectations, verdict):
     """Every rule is loaded, and none fails."""
     wanted = expectations.monitoring.alerts

@@ -121,7 +121,7 @@ def role_variables(
             name: change.model_dump(by_alias=True, exclude_none=True)
             for name, change in declared.alerts.items()
         },
-        # Their values are the role `secrets`'; another version starts what has read the old one again.
+        # Their values are for the role `secrets`; another version starts what read the old one.
         "monitoring_secrets": [
             {"name": name, "version": spec.secrets[name].changed} for name in names
         ],
@@ -151,7 +151,7 @@ def expectations(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:
         "unwatched": unwatched(spec),
         "receivers": [name for name, value in spec.monitoring.receivers if value is not None],
         "dead_man": spec.monitoring.dead_man is not None,
-        "alerts": len(alert_names()) - sum(c.off for c in spec.monitoring.alerts.values()),
+        "alerts": len(alert_names()) - sum(c.disabled for c in spec.monitoring.alerts.values()),
     }
 
 

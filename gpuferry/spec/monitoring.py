@@ -15,7 +15,7 @@ from gpuferry.spec.strict import Strict
 if TYPE_CHECKING:
     from gpuferry.spec.model import ServerSpec
 
-# The token by which Prometheus is let in by agents; `ferry` makes it, so nobody else may take its name.
+# The token by which agents let Prometheus in; `up` makes it, so nobody else may take its name.
 SCRAPE_TOKEN = "gpuferry-scrape-token"  # noqa: S105 -- a name
 _DURATION = r"^([0-9]+(ms|[smhd]))+$"
 
@@ -81,8 +81,7 @@ class WebhookReceiver(Strict):
             parts = urlsplit(self.url)
             if parts.scheme == "http" and not is_private(parts.hostname or ""):
                 raise ValueError(
-                    "token_secret would cross the network in clear; use https, or a private "
-                    "address"
+                    "token_secret would cross the network in clear; use https, or a private address"
                 )
         return self
 
@@ -137,7 +136,7 @@ class AlertChange(Strict):
     keep_firing_for: Duration | None = Field(
         default=None, description="how long it must be over, such as 5m"
     )
-    off: bool = Field(default=False, description="never")
+    disabled: bool = Field(default=False, description="never")
 
 
 class MonitoringSpec(Strict):
@@ -199,15 +198,29 @@ def refuse_misfits(
                 f"monitoring.{key}: there is no server {name!r}; declared: {', '.join(known)}"
             )
     own = monitoring.server or servers[0].name
+    _refuse_public(own, _watched(monitoring, known), known)
+    _refuse_missing_secrets(monitoring, own, secrets)
+    _refuse_unknown_alerts(monitoring)
+
+
+def _watched(monitoring: MonitoringSpec, known: Mapping[str, ServerSpec]) -> list[str]:
     for name in monitoring.watch or []:
         if known[name].gpu is None:
             raise ValueError(f"monitoring.watch: {name} declares no gpu, so it has no agent")
-    watched = [s.name for s in servers if s.gpu] if monitoring.watch is None else monitoring.watch
+    every = [server.name for server in known.values() if server.gpu]
+    watched = every if monitoring.watch is None else monitoring.watch
     if not watched:
         raise ValueError(
             "monitoring: there is nothing to watch, since no server declares a gpu; leave it out"
+            if not every
+            else "monitoring.watch: names nobody; name servers, or leave it out to watch all"
         )
-    _refuse_public(own, watched, known)
+    return watched
+
+
+def _refuse_missing_secrets(
+    monitoring: MonitoringSpec, own: str, secrets: Mapping[str, Any]
+) -> None:
     for where, name in secret_names(monitoring).items():
         if name not in secrets:
             raise ValueError(
@@ -219,7 +232,6 @@ def refuse_misfits(
                 f"monitoring.{where}: the secret {name!r} does not reach {own}, where Alertmanager "
                 f"runs; add it to secrets.{name}.servers"
             )
-    _refuse_unknown_alerts(monitoring)
 
 
 def _refuse_public(own: str, watched: Sequence[str], known: Mapping[str, ServerSpec]) -> None:
@@ -248,5 +260,5 @@ def _refuse_unknown_alerts(monitoring: MonitoringSpec) -> None:
             raise ValueError(
                 f"monitoring.alerts: {name!r} is no alert; accepted: {', '.join(names)}"
             )
-    if monitoring.alerts.get("Watchdog", AlertChange()).off:
-        raise ValueError("monitoring.alerts: Watchdog cannot be off; leave dead_man out instead")
+    if monitoring.alerts.get("Watchdog", AlertChange()).disabled:
+        raise ValueError("monitoring.alerts: Watchdog cannot be disabled; leave dead_man out instead")

@@ -79,9 +79,10 @@ class GpuServer(pulumi.ComponentResource):
         """
         spec, server, child, name = self._spec, self._server, self._child, self.name
         others = [servers[peer] for peer in monitoring.peers(spec, server)]
-        addresses: pulumi.Output[dict[str, str]] = pulumi.Output.from_input(
-            {s.name: s.machine["private_address"] for s in ([self, *others] if others else [])}
-        )
+        known_at: dict[str, pulumi.Input[str]] = {
+            s.name: s.machine["private_address"] for s in ([self, *others] if others else [])
+        }
+        addresses = pulumi.Output.from_input(known_at)
         self.exposure = pulumi.Output.all(self._network, addresses).apply(
             lambda known: provider_rules(desired.exposure_table(spec, server, known[0], known[1]))
         )

@@ -10,7 +10,10 @@ import yaml
 
 _SECRETS = "/run/gpuferry-alertmanager"
 _GROUPING = {"group_by": ["alertname", "server"], "group_interval": "30s"}
-_MESSAGE = {"title": '{{ template "gpuferry.title" . }}', "text": '{{ template "gpuferry.text" . }}'}
+_MESSAGE = {
+    "title": '{{ template "gpuferry.title" . }}',
+    "text": '{{ template "gpuferry.text" . }}',
+}
 
 
 class _Plain(yaml.SafeDumper):
@@ -27,7 +30,7 @@ def _yaml(data: Any) -> str:
 
 
 def monitoring_rules(rules: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The rule file with a stack's other opinions: {alert: {for, keep_firing_for, off}}."""
+    """The rule file with a stack's other opinions: {alert: {for, keep_firing_for, disabled}}."""
     groups = [
         {**group, "rules": [_rule(rule, changes.get(rule["alert"], {})) for rule in group["rules"]]}
         for group in rules["groups"]
@@ -37,7 +40,7 @@ def monitoring_rules(rules: Mapping[str, Any], changes: Mapping[str, Mapping[str
 
 
 def _rule(rule: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    if change.get("off"):
+    if change.get("disabled"):
         return {}
     durations = {k: change[k] for k in ("for", "keep_firing_for") if change.get(k)}
     return {**rule, **durations}
@@ -66,7 +69,11 @@ def monitoring_alertmanager(
                         "repeat_interval": "1m",
                     },
                     # Waiting for company would cost time that a hung driver does not have.
-                    {"matchers": ['severity="critical"'], "group_wait": "0s", "repeat_interval": "4h"},
+                    {
+                        "matchers": ['severity="critical"'],
+                        "group_wait": "0s",
+                        "repeat_interval": "4h",
+                    },
                 ],
             },
             "inhibit_rules": _INHIBIT,
@@ -75,9 +82,13 @@ def monitoring_alertmanager(
     )
 
 
-# What is told already by something bigger. A silenced alert that is still there when the bigger one is over is told then.
+# What is told already by something bigger. A silenced alert that outlasts it is told then.
 _INHIBIT = [
-    {"source_matchers": ['scope="driver"'], "target_matchers": ['scope="gpu"'], "equal": ["server"]},
+    {
+        "source_matchers": ['scope="driver"'],
+        "target_matchers": ['scope="gpu"'],
+        "equal": ["server"],
+    },
     {
         "source_matchers": ['alertname="AgentDown"'],
         "target_matchers": ['scope=~"gpu|driver|disk|server"'],
@@ -101,7 +112,9 @@ def _file(name: str) -> str:
 
 
 def _webhook(told: dict[str, Any], *, resolved: bool = True) -> dict[str, Any]:
-    address = {"url_file": _file(told["url_secret"])} if "url_secret" in told else {"url": told["url"]}
+    address = (
+        {"url_file": _file(told["url_secret"])} if "url_secret" in told else {"url": told["url"]}
+    )
     # A redirect would take the token elsewhere.
     http: dict[str, Any] = {"follow_redirects": False}
     if "token_secret" in told:

@@ -27,7 +27,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
-from tests.bench import agent, audit_tables, state
+from tests.bench import agent, alerts, audit_tables, state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
@@ -55,20 +55,20 @@ class Bench:
     def __init__(self, folder: Path, runs: int) -> None:
         self.folder = folder
         self.runs = runs
-        self._maker = NodeMaker("b")
+        self.maker = NodeMaker("b")
         self._converged: list[Node] = []
         self._deployed: list[tuple[Entry, SshSession]] = []
         self._clean_up = contextlib.ExitStack()
 
     def bare(self) -> Node:
         """A new node with nothing on it."""
-        return self._maker(name=f"node{len(self._converged) + 1}")
+        return self.maker(name=f"node{len(self._converged) + 1}")
 
     def converged(self, count: int) -> list[Node]:
         """So many nodes in their declared state; made once, side by side."""
         new = []
         while len(self._converged) < count:
-            new.append(self._maker(name=f"node{len(self._converged) + 1}"))
+            new.append(self.maker(name=f"node{len(self._converged) + 1}"))
             self._converged.append(new[-1])
         if new:
             converge([node.entry() for node in new], say=_silent)
@@ -116,7 +116,7 @@ class Bench:
     def close(self) -> None:
         """Remove everything that was made."""
         self._clean_up.close()
-        self._maker.remove_all()
+        self.maker.remove_all()
 
 
 def _silent(text: str) -> None:
@@ -390,6 +390,15 @@ def node_agent(bench: Bench) -> list[Pair]:
     ]
 
 
+def alerting(bench: Bench) -> list[Pair]:
+    """A fault of a simulated GPU until a webhook is told, as shipped."""
+    found = alerts.measure(bench.maker, bench.runs)
+    return [
+        Pair(f"{name} to webhook", seconds, "the aim", [15.0] * len(seconds), 1.0, 15.0)
+        for name, seconds in found.items()
+    ]
+
+
 # Measures without servers.
 NEED_NOTHING = {"audit", "agent"}
 MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
@@ -401,4 +410,5 @@ MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "baked": baked,
     "audit": audit,
     "agent": node_agent,
+    "alerts": alerting,
 }

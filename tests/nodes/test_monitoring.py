@@ -1,4 +1,4 @@
-"""Monitoring on real servers with two simulated L4: faults go in, what a real webhook is told comes out."""
+"""Monitoring on real servers with two simulated L4: faults go in, a real webhook is told."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from gpuferry.monitoring import AGENT_PORT, alert_names
 from gpuferry.operate import simulation
 from gpuferry.simulation.assign import assign
 from gpuferry.simulation.faults import Change, Request, clear, inject
+from gpuferry.simulation.moment import Moment
+from gpuferry.simulation.scenario import Scenario
 from gpuferry.verdict import Verdict
 from tests.support.alert_cases import promtool_files
 from tests.support.node import Node, NodeMaker
 from tests.support.simulated import wait_until
-from tests.support.webhook import URL, Webhook
+from tests.support.webhook import URL, Webhook, firing
 
 ROLES = ("secrets", "agent", "monitoring")
 TOKEN = "what-the-agents-are-asked-with"
@@ -44,7 +46,11 @@ MONITORED: dict[str, Any] = {
 # What lasts minutes as shipped, in seconds. The durations as shipped are judged by promtool.
 QUICK = {
     **MONITORED,
-    "monitoring_alerts": {n: {"for": "1s", "keep_firing_for": "1s"} for n in alert_names()},
+    "monitoring_alerts": {
+        # A busy machine may miss a scrape.
+        n: {"for": "8s" if n == "AgentDown" else "1s", "keep_firing_for": "1s"}
+        for n in alert_names()
+    },
     "agent_thresholds": {
         "window_seconds": 10, "leaked_seconds": 10, "hung_seconds": 15, "warm_up_seconds": 10,
         "throttle_hardware_seconds": 10, "hot_seconds": 10, "xid_seconds": 25,
@@ -56,9 +62,11 @@ QUICK = {
 
 def change(node: Node, *requests: Request) -> None:
     for request in requests:
-        simulation.change(
-            node.session, node.server, lambda s, m, request=request: inject(s, request, m)
-        )
+
+        def decide(scenario: Scenario, moment: Moment, wanted: Request = request) -> Change:
+            return inject(scenario, wanted, moment)
+
+        simulation.change(node.session, node.server, decide)
 
 
 def set_readings(node: Node, gpu: int, *assignments: str) -> None:
@@ -92,14 +100,6 @@ def verdicts(node: Node) -> dict[str, Verdict]:
     return {v.id: v for v in found if v.id.startswith("monitoring.")}
 
 
-def firing(node: Node) -> list[str]:
-    """Names of what Alertmanager knows now."""
-    return node.run(
-        "amtool --alertmanager.url=http://127.0.0.1:9753 -o json alert query | "
-        "grep -o '\"alertname\":\"[A-Za-z]*' | cut -d'\"' -f4 || true"
-    ).split()
-
-
 def wait_for_all(hook: Webhook, status: str, wanted: set[tuple[str, str]], seconds: float) -> None:
     """Alerts by name and index of the GPU."""
     deadline = time.monotonic() + seconds
@@ -108,7 +108,9 @@ def wait_for_all(hook: Webhook, status: str, wanted: set[tuple[str, str]], secon
         for t in hook.told()
         if t.status == status
     }:
-        assert time.monotonic() < deadline, f"{seconds} s, and not {status}: {missing}"
+        if time.monotonic() > deadline:
+            came = sorted({(t.labels["alertname"], t.status) for t in hook.told()})
+            raise AssertionError(f"{seconds} s, and not {status}: {missing}; came: {came}")
         time.sleep(0.5)
 
 
@@ -175,7 +177,7 @@ def test_nobody_outside_hears_it_and_nobody_inside_reads_its_secrets(node: Node)
     for unit in ("gpuferry-prometheus", "gpuferry-alertmanager"):
         said = node.run(f"systemd-analyze security --no-pager {unit}.service | tail -1")
         assert float(re.findall(r": (\d+\.\d+)", said)[0]) <= 2.0, said
-    secrets = "|".join(s["value"] for s in SECRETS)
+    secrets = "|".join(str(s["value"]) for s in SECRETS)
     node.run(f"! grep -rE '{secrets}' /etc/gpuferry /etc/systemd /proc/[0-9]*/cmdline")
     node.run("! su -s /bin/sh nobody -c 'cat /run/gpuferry-*/*'")
 
@@ -223,7 +225,7 @@ def test_faults_are_told_and_then_that_they_are_over(faulty: Node, hook: Webhook
     """Many at once, with durations of seconds."""
     assert faulty.changed(*ROLES, **QUICK) == 2
     # What fired before the restart would silence others until Alertmanager has forgotten it.
-    wait_until("silence", lambda: set(firing(faulty)) <= {"Watchdog"}, 60)
+    wait_until("silence", lambda: firing(faulty) <= {"Watchdog"}, 60)
     hook.from_now()
     change(
         faulty,
@@ -320,7 +322,8 @@ def test_without_the_section_it_is_gone(node: Node) -> None:
 def test_somebodys_own_prometheus_is_left_alone(node: Node) -> None:
     node.run(
         "rm /etc/systemd/system/prometheus.service; systemctl daemon-reload; "
-        "sed -i 's/^ARGS=.*/ARGS=\"--web.listen-address=127.0.0.1:9090\"/' /etc/default/prometheus; "
+        "sed -i 's/^ARGS=.*/ARGS=\"--web.listen-address=127.0.0.1:9090\"/' "
+        "/etc/default/prometheus; "
         "echo '# ours' >> /etc/prometheus/prometheus.yml; systemctl restart prometheus"
     )
     node.play(*ROLES, **MONITORED)

@@ -163,7 +163,8 @@ CASES = [
          {'prometheus_rule_evaluation_failures_total{server="a",rule_group="faults"}': "0 0 2x9"},
          "1m"),
     Case("AlertRulesFailing", "3m", None,
-         {'prometheus_rule_evaluation_failures_total{server="a",rule_group="faults"}': "2x9"}, "1m"),
+         {'prometheus_rule_evaluation_failures_total{server="a",rule_group="faults"}': "2x9"},
+         "1m"),
     Case("PrometheusStorage", "3m", OF_SERVER, {
         'prometheus_tsdb_wal_corruptions_total{server="a"}': "0 0 1x9",
         'prometheus_tsdb_compactions_failed_total{server="a"}': "0x9",

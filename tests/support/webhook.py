@@ -30,6 +30,12 @@ http.server.ThreadingHTTPServer(("127.0.0.1", {PORT}), Handler).serve_forever()
 '''
 
 
+def firing(node: Node) -> set[str]:
+    """Names of what Alertmanager knows now."""
+    told = node.run("amtool --alertmanager.url=http://127.0.0.1:9753 -o json alert query")
+    return {alert["labels"]["alertname"] for alert in json.loads(told)}
+
+
 @dataclass(frozen=True)
 class Told:
     """One alert of one message."""

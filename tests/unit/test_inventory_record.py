@@ -35,6 +35,8 @@ def recorded(server: dict[str, Any], **shared: Any) -> dict[str, Any]:
         certificates={},
         stores=[],
         volume_keys={},
+        addresses={},
+        token="",
     )
 
 

@@ -1,4 +1,4 @@
-"""Who watches whom: what the stack file may say, and what servers, firewalls and Prometheus make of it."""
+"""Who watches whom: what the stack file may say, and what servers and Prometheus make of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED = [
     ({"server": "gpu-9"}, "monitoring.server: there is no server 'gpu-9'; declared: gpu-1, b"),
     ({"watch": ["gpu-9"]}, "monitoring.watch: there is no server 'gpu-9'"),
     ({"watch": ["b"]}, "monitoring.watch: b declares no gpu, so it has no agent"),
-    ({"watch": []}, "there is nothing to watch"),
+    ({"watch": []}, "monitoring.watch: names nobody"),
     ({"receivers": {"pigeon": {}}}, "monitoring.receivers.pigeon: unknown key"),
     ({"receivers": {"webhook": {}}}, "receivers.webhook: give exactly one of url and url_secret"),
     ({"receivers": {"webhook": {"url": "example.org"}}}, "webhook.url: that is no web address"),
@@ -84,7 +84,7 @@ REFUSED = [
     ({"dead_man": {"url": "ftp://x"}}, "monitoring.dead_man.url: that is no web address"),
     ({"alerts": {"GpuCold": {}}}, "monitoring.alerts: 'GpuCold' is no alert; accepted: GpuDriver"),
     ({"alerts": {"GpuHot": {"for": "soon"}}}, "monitoring.alerts.GpuHot.for"),
-    ({"alerts": {"Watchdog": {"off": True}}}, "Watchdog cannot be off"),
+    ({"alerts": {"Watchdog": {"disabled": True}}}, "Watchdog cannot be disabled"),
     ({"retention_days": 0}, "monitoring.retention_days"),
 ]  # fmt: skip
 
@@ -167,9 +167,7 @@ def test_one_server_watches_itself_on_loopback() -> None:
 
 def test_others_listen_in_the_private_network_for_who_watches_alone() -> None:
     declared = spec(MIXED, {})
-    own, one, two = (
-        desired.role_variables(declared, server, FACTS) for server in declared.servers
-    )
+    own, one, two = (desired.role_variables(declared, server, FACTS) for server in declared.servers)
     assert own["monitoring_targets"] == [
         {"server": "gpu-1", "address": "10.0.0.2:9750"},
         {"server": "gpu-2", "address": "[fd00::3]:9750"},
@@ -179,7 +177,11 @@ def test_others_listen_in_the_private_network_for_who_watches_alone() -> None:
     assert one["firewall_open_ports"] == two["firewall_open_ports"] == opened
     assert own["firewall_open_ports"] == []
     assert [v["monitoring_enabled"] for v in (own, one, two)] == [True, False, False]
-    versions = {own["monitoring_scrape_token"], one["agent_scrape_token"], two["agent_scrape_token"]}
+    versions = {
+        own["monitoring_scrape_token"],
+        one["agent_scrape_token"],
+        two["agent_scrape_token"],
+    }
     assert len(versions) == 1
     assert "a-token" not in versions
 
@@ -195,7 +197,7 @@ def test_firewall_provider_and_checks_are_told_the_same() -> None:
 
 
 def test_the_checks_know_what_is_watched_and_what_is_not() -> None:
-    declared = spec(MIXED, {"watch": ["gpu-1"], "alerts": {"GpuHot": {"off": True}}})
+    declared = spec(MIXED, {"watch": ["gpu-1"], "alerts": {"GpuHot": {"disabled": True}}})
     told = desired.expectations(declared, declared.servers[0], "ferry", "container", FACTS)
     found = Expectations.model_validate(told).monitoring
     assert found is not None
@@ -252,7 +254,7 @@ def test_without_receivers_nobody_is_told(plugin: ModuleType) -> None:
 def test_a_stack_may_think_otherwise_of_an_alert(plugin: ModuleType) -> None:
     rules = yaml.safe_load(monitoring.RULES.read_text())
     made = yaml.safe_load(plugin.monitoring_rules(rules, {
-        "GpuStarved": {"for": "1h", "keep_firing_for": None}, "GpuHot": {"off": True},
+        "GpuStarved": {"for": "1h", "keep_firing_for": None}, "GpuHot": {"disabled": True},
     }))  # fmt: skip
     found = {rule["alert"]: rule for group in made["groups"] for rule in group["rules"]}
     assert found["GpuStarved"]["for"] == "1h"
@@ -286,7 +288,10 @@ _SERIES = re.compile(r"\b((?:gpu|node_agent)_[a-z0-9_]+)\b(?=[{\[ )]|$| )")
 
 def test_every_alert_asks_for_series_that_exist() -> None:
     for rule in RULES:
-        texts = [rule["expr"], *re.findall(r'printf "([^"]*)"', " ".join(rule["annotations"].values()))]
+        texts = [
+            rule["expr"],
+            *re.findall(r'printf "([^"]*)"', " ".join(rule["annotations"].values())),
+        ]
         for text in texts:
             assert set(_SERIES.findall(text)) <= told_series(), rule["alert"]
 
