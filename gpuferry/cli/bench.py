@@ -18,7 +18,8 @@ def bench(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="converge, first-converge, up, scale, checks, baked, audit, agent, alerts; all by default."
+            help="converge, first-converge, up, scale, checks, baked, audit, agent, alerts; "
+            "all by default."
         ),
     ] = None,
     runs: Annotated[int, typer.Option(help="Counted runs of each side.")] = 5,

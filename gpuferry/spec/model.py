@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gpuferry.spec.fields import (
     Cidr,
@@ -290,7 +290,7 @@ class Spec(_Strict):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _whole(self, info: ValidationInfo) -> Self:
         for key, names in (
             ("servers", [s.name for s in self.servers]),
             ("object_stores", [s.name for s in self.object_stores]),
@@ -303,7 +303,8 @@ class Spec(_Strict):
             _ssh_is_not_an_open_port(index, server)
         for name, secret in self.secrets.items():
             _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
-        refuse_misfits(self.monitoring, self.servers, self.secrets)
+        may_come = bool((info.context or {}).get("secrets_may_come"))
+        refuse_misfits(self.monitoring, self.servers, self.secrets, secrets_may_come=may_come)
         fits_provider(self.provider, self.object_stores)
         if self.provider == "ssh" and not self.firewall.ssh_from:
             raise ValueError(

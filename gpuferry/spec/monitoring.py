@@ -179,7 +179,11 @@ def secret_names(monitoring: MonitoringSpec) -> dict[str, str]:
 
 
 def refuse_misfits(
-    monitoring: MonitoringSpec | None, servers: Sequence[ServerSpec], secrets: Mapping[str, Any]
+    monitoring: MonitoringSpec | None,
+    servers: Sequence[ServerSpec],
+    secrets: Mapping[str, Any],
+    *,
+    secrets_may_come: bool,
 ) -> None:
     """Refuse what does not fit the rest of the stack.
 
@@ -199,7 +203,7 @@ def refuse_misfits(
             )
     own = monitoring.server or servers[0].name
     _refuse_public(own, _watched(monitoring, known), known)
-    _refuse_missing_secrets(monitoring, own, secrets)
+    _refuse_missing_secrets(monitoring, own, secrets, secrets_may_come)
     _refuse_unknown_alerts(monitoring)
 
 
@@ -219,9 +223,11 @@ def _watched(monitoring: MonitoringSpec, known: Mapping[str, ServerSpec]) -> lis
 
 
 def _refuse_missing_secrets(
-    monitoring: MonitoringSpec, own: str, secrets: Mapping[str, Any]
+    monitoring: MonitoringSpec, own: str, secrets: Mapping[str, Any], may_come: bool
 ) -> None:
     for where, name in secret_names(monitoring).items():
+        if may_come and name not in secrets:
+            continue
         if name not in secrets:
             raise ValueError(
                 f"monitoring.{where}: there is no secret {name!r}; keep it with "
@@ -261,4 +267,6 @@ def _refuse_unknown_alerts(monitoring: MonitoringSpec) -> None:
                 f"monitoring.alerts: {name!r} is no alert; accepted: {', '.join(names)}"
             )
     if monitoring.alerts.get("Watchdog", AlertChange()).disabled:
-        raise ValueError("monitoring.alerts: Watchdog cannot be disabled; leave dead_man out instead")
+        raise ValueError(
+            "monitoring.alerts: Watchdog cannot be disabled; leave dead_man out instead"
+        )

@@ -98,6 +98,15 @@ def test_a_mistake_is_named_before_anything_is_done(said: dict[str, Any], senten
     assert "T0KEN" not in str(caught.value)
 
 
+def test_who_sets_a_secret_may_find_it_named_already() -> None:
+    """Else the advice of the refusal would be refused, too."""
+    said = {"receivers": {"slack": {"url_secret": "pager"}}, "dead_man": {"url_secret": "other"}}
+    config = {"gpuferry:servers": ONE, "gpuferry:monitoring": said}
+    assert parse_spec(config, secrets_may_come=True).monitoring
+    with pytest.raises(SpecError, match="there is no secret 'pager'"):
+        parse_spec(config)
+
+
 def test_without_gpus_there_is_nothing_to_watch() -> None:
     with pytest.raises(SpecError, match="since no server declares a gpu; leave it out"):
         spec([{"name": "a"}], {})
