@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
@@ -14,6 +15,7 @@ from gpuferry.checking import run_checks
 from gpuferry.errors import StepFailed
 from gpuferry.monitoring import AGENT_PORT, alert_names
 from gpuferry.operate import simulation
+from gpuferry.paths import REPOSITORY
 from gpuferry.simulation.assign import assign
 from gpuferry.simulation.faults import Change, Request, clear, inject
 from gpuferry.simulation.moment import Moment
@@ -195,6 +197,25 @@ def test_the_rules_do_what_they_say(node: Node) -> None:
     assert said.count("SUCCESS") == 2
 
 
+@pytest.mark.usefixtures("only_13")
+def test_prometheus_understands_what_the_dashboard_asks(node: Node) -> None:
+    board = json.loads((REPOSITORY / "docs/grafana-dashboard.json").read_text())
+    asked = [t["expr"].replace("$server", ".*") for p in board["panels"] for t in p["targets"]]
+    said = node.run(
+        "python3 -I - <<'END'\nimport json, urllib.parse, urllib.request\n"
+        f"for query in json.loads({json.dumps(json.dumps(asked))}):\n"
+        "    data = urllib.parse.urlencode({'query': query}).encode()\n"
+        "    url = 'http://127.0.0.1:9752/api/v1/query'\n"
+        "    answer = json.load(urllib.request.urlopen(url, data))\n"
+        "    print(answer['status'], len(answer['data']['result']))\nEND"
+    )
+    answers = said.splitlines()
+    assert len(answers) == len(asked)
+    assert all(answer.startswith("success") for answer in answers), said
+    # Two GPUs, one each of what they do, use, draw, hold and how warm they are.
+    assert answers[1:6] == ["success 2"] * 5, said
+
+
 def test_lost_gpus_and_hung_drivers_are_told_within_15_seconds(faulty: Node, hook: Webhook) -> None:
     """As shipped."""
     since = hook.from_now()
@@ -225,7 +246,7 @@ def test_faults_are_told_and_then_that_they_are_over(faulty: Node, hook: Webhook
     """Many at once, with durations of seconds."""
     assert faulty.changed(*ROLES, **QUICK) == 2
     # What fired before the restart would silence others until Alertmanager has forgotten it.
-    wait_until("silence", lambda: firing(faulty) <= {"Watchdog"}, 60)
+    wait_until("silence", lambda: firing(faulty) <= {"Watchdog"}, 120)
     hook.from_now()
     change(
         faulty,
@@ -307,6 +328,18 @@ def test_all_ways_of_telling_are_accepted_by_amtool(node: Node) -> None:
 def test_a_boot_brings_it_back_with_its_secrets(node: Node) -> None:
     node.play("monitoring", **MONITORED)
     node.restart()
+    wait_until("targets", lambda: verdicts(node)["monitoring.targets"].status == "pass", 60)
+
+
+@pytest.mark.usefixtures("only_13")
+def test_an_image_is_baked_without_any_secret(node: Node) -> None:
+    """What `desired.baked_variables` leaves out; the server's own converge brings it."""
+    bare: dict[str, Any] = {"secrets_files": [], "monitoring_secrets": []}
+    versions = {"monitoring_scrape_token": "", "agent_scrape_token": ""}
+    node.play(*ROLES, **{**MONITORED, **bare, **versions})
+    node.run("systemctl is-active gpuferry-prometheus gpuferry-alertmanager gpuferry-agent")
+    assert node.run("find /run/gpuferry-*/ -type f -size +0").strip() == ""
+    assert node.changed(*ROLES, **MONITORED) > 0
     wait_until("targets", lambda: verdicts(node)["monitoring.targets"].status == "pass", 60)
 
 
