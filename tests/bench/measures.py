@@ -392,7 +392,7 @@ def node_agent(bench: Bench) -> list[Pair]:
 
 def alerting(bench: Bench) -> list[Pair]:
     """A fault of a simulated GPU until a webhook is told, as shipped."""
-    found = alerts.measure(bench.maker, bench.runs)
+    found = alerts.measure(bench.maker)
     return [
         Pair(f"{name} to webhook", seconds, "the aim", [15.0] * len(seconds), 1.0, 15.0)
         for name, seconds in found.items()
