@@ -24,6 +24,8 @@ class Config:
     listen: str = "127.0.0.1"
     port: int = 9750
     token_file: str = ""
+    # Whoever watches several servers has one token for all of them; empty, or no such file: nobody.
+    scrape_token_file: str = ""
     # False: the driver is left alone, everything about GPUs is unknown (ray#65808).
     nvml: bool = True
     sample_seconds: float = 1.0

@@ -111,7 +111,9 @@ class Agent:
         }
         listen, port = self.config.listen, self.config.port
         try:
-            server = Server(listen, port, self.config.token_file, pages, say)
+            server = Server(
+                listen, port, self.config.token_file, pages, say, self.config.scrape_token_file
+            )
         except OSError as error:
             raise Unusable(f"{listen} port {port} cannot be used: {error}") from None
         threading.Thread(target=server.serve_forever, daemon=True).start()

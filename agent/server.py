@@ -53,27 +53,30 @@ class Server(ThreadingHTTPServer):
         token_file: str,
         pages: dict[str, Callable[[], bytes]],
         say: Callable[[str], None],
+        scrape_token_file: str = "",
     ) -> None:
         if ipaddress.ip_address(listen).version == 6:
             self.address_family = socket.AF_INET6
         self.pages = pages
-        self._token_file = token_file
         self.say = say
         self._lock = threading.Lock()
         self._places: dict[Any, float] = {}
+        self._token_file, self._scrape_token_file = token_file, scrape_token_file
         super().__init__((listen, port), _Handler)
 
-    def allows(self, header: str | None) -> bool:
-        """Whether a request has the token; nobody does while the token cannot be read."""
+    def allows(self, header: str | None, path: str = "") -> bool:
+        """Whether a request has a token; nobody does while the token cannot be read.
+
+        The token of who scrapes is good for /metrics alone.
+        """
         if not self._token_file:
             return True
-        try:
-            # Read each time: a rotated token counts at once.
-            token = Path(self._token_file).read_text(encoding="ascii").strip()
-        except (OSError, ValueError):
-            return False
         given = (header or "").removeprefix("Bearer ")
-        return bool(token) and hmac.compare_digest(given.encode(), token.encode())
+        files = [self._token_file]
+        if path == "/metrics" and self._scrape_token_file:
+            files.append(self._scrape_token_file)
+        found = [_holds(file, given) for file in files]
+        return any(found)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Hand it to a thread, if there is room."""
@@ -108,6 +111,15 @@ class Server(ThreadingHTTPServer):
         """A client that went away is no news."""
 
 
+def _holds(file: str, given: str) -> bool:
+    try:
+        # Read each time: a rotated token counts at once.
+        token = Path(file).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return False
+    return bool(token) and hmac.compare_digest(given.encode(), token.encode())
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     timeout = _PATIENCE_SECONDS
@@ -120,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/healthy":
             # Says only that the process answers: no reading, so no token.
             self._answer(200, b"ok\n")
-        elif not self.server.allows(self.headers.get("Authorization")):
+        elif not self.server.allows(self.headers.get("Authorization"), self.path.split("?")[0]):
             self._answer(401, b"a bearer token is needed\n", {"WWW-Authenticate": "Bearer"})
         elif page is None:
             self._answer(404, b"there are /metrics, /state and /healthy\n")

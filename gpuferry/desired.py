@@ -12,15 +12,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpuferry import exposure
+from gpuferry import exposure, monitoring
 from gpuferry.logs import place as logs
 from gpuferry.spec.model import ServerSpec, Spec
 
 _SHARED = {
     "firewall", "ssh", "mirrors", "docker", "driver", "users", "updates", "agent", "provider",
-    "logs",
+    "logs", "monitoring",
 }  # fmt: skip
-ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates", "log_shipping", "secrets"]
+ROLES = [
+    "base", "ssh_hardening", "firewall", "docker", "updates", "secrets", "log_shipping",
+    "monitoring",
+]  # fmt: skip
 # The toolkit's CDI specification and runtime are there before Docker's first start.
 GPU_ROLES = [
     "base",
@@ -35,11 +38,14 @@ GPU_ROLES = [
     "docker",
     "freeze",
     "updates",
+    # Among them may be the token that the agent and Prometheus share.
+    "secrets",
     # Only where there are GPUs: everything that it tells is about them.
     "agent",
     # Played only where logs are declared, or were.
     "log_shipping",
-    "secrets",
+    # Does something on the one server that watches, and where it did before.
+    "monitoring",
 ]
 # `encryption` only where a volume is declared.
 ALL_ROLES = [*GPU_ROLES, "encryption"]
@@ -83,6 +89,10 @@ class StackFacts(BaseModel):
         default_factory=dict, description="key of each encrypted volume of the server, by its name"
     )
     log_recipient: str = Field(default="", description="whose key opens the logs; empty: clear")
+    addresses: dict[str, str] = Field(
+        default_factory=dict, description="private addresses of servers, as far as they are needed"
+    )
+    scrape_token: str = Field(default="", description="of the stack's agents, where one is needed")
 
 
 def roles(server: ServerSpec) -> list[str]:
@@ -108,10 +118,12 @@ def ssh_from(spec: Spec, facts: StackFacts) -> list[str]:
     return sorted({*spec.firewall.ssh_from, *facts.management_networks})
 
 
-def exposure_table(spec: Spec, server: ServerSpec, management: list[str]) -> list[exposure.Row]:
+def exposure_table(
+    spec: Spec, server: ServerSpec, management: list[str], addresses: dict[str, str] | None = None
+) -> list[exposure.Row]:
     """Who may reach what of a server; `management` are this machine's own networks."""
-    facts = StackFacts(management_networks=management)
-    return exposure.table(_ssh_port(server), ssh_from(spec, facts), _ports(server))
+    facts = StackFacts(management_networks=management, addresses=addresses or {})
+    return exposure.table(_ssh_port(server), ssh_from(spec, facts), _ports(spec, server, facts))
 
 
 def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[str, Any]:
@@ -129,15 +141,17 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
         "ssh_hardening_never_banned": [*LOOPBACK, *exposure.never_limited(ssh_from(spec, facts))],
         "firewall_ssh_from": ssh_from(spec, facts),
         "firewall_ssh_port": _ssh_port(server),
-        "firewall_open_ports": _ports(server),
+        "firewall_open_ports": _ports(spec, server, facts),
         "updates_automatic": spec.updates.automatic,
         "updates_reboot_window": spec.updates.reboot_window,
-        "secrets_files": _secrets(spec, server),
+        "secrets_files": _secrets(spec, server, facts),
         "docker_source": spec.docker.source,
         "docker_daemon_options": _docker_options(spec, server),
         **logs.variables(spec, server.name, facts.object_stores, facts.log_recipient),
         **_volume_variables(spec, server, facts),
         **_gpu_variables(spec, server),
+        **monitoring.agent_variables(spec, server, facts.addresses, facts.scrape_token),
+        **monitoring.role_variables(spec, server, facts.addresses, facts.scrape_token),
         **_size(spec, server),
     }
 
@@ -145,9 +159,10 @@ def role_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict[st
 def baked_variables(spec: Spec, server: ServerSpec) -> dict[str, Any]:
     """Ansible variables of the server that becomes an image: no secret may be in it."""
     bare = server.model_copy(update={"encrypted_volumes": []})
+    without: dict[str, Any] = {"secrets_files": [], "monitoring_secrets": []}
     # A store that the stack does not make brings its keys along.
-    without = spec.model_copy(update={"logs": None})
-    return {**role_variables(without, bare, StackFacts()), "secrets_files": []}
+    variables = role_variables(spec.model_copy(update={"logs": None}), bare, StackFacts())
+    return {**variables, **{k: v for k, v in without.items() if k in variables}}
 
 
 def baked_key(spec: Spec, server: ServerSpec) -> str:
@@ -173,9 +188,9 @@ def expectations(
         "ssh_from": ssh_from(spec, facts),
         "ssh": spec.ssh.model_dump(),
         "updates": spec.updates.model_dump(),
-        "secrets": [{k: s[k] for k in ("name", "uid")} for s in _secrets(spec, server)],
+        "secrets": [{k: s[k] for k in ("name", "uid")} for s in _secrets(spec, server, facts)],
         "volumes": [volume.model_dump() for volume in server.encrypted_volumes],
-        "open_ports": _ports(server),
+        "open_ports": _ports(spec, server, facts),
         "users": _users(spec),
         "extra_ca_certificates": _certificates(facts),
         "object_stores": _stores(spec, facts),
@@ -184,6 +199,7 @@ def expectations(
         "kind": kind,
         "docker": {"live_restore": spec.docker.daemon_options.get("live-restore", True)},
         "gpu": _gpu(spec, server),
+        "monitoring": monitoring.expectations(spec, server),
     }
 
 
@@ -209,12 +225,13 @@ def _volume_variables(spec: Spec, server: ServerSpec, facts: StackFacts) -> dict
     }
 
 
-def _secrets(spec: Spec, server: ServerSpec) -> list[dict[str, Any]]:
-    return [
+def _secrets(spec: Spec, server: ServerSpec, facts: StackFacts) -> list[dict[str, Any]]:
+    declared = [
         {"name": name, "value": secret.value.get_secret_value(), "uid": secret.uid}
         for name, secret in sorted(spec.secrets.items())
         if secret.is_for(server.name)
     ]
+    return declared + monitoring.secrets(spec, server, facts.scrape_token)
 
 
 def _gpu(spec: Spec, server: ServerSpec) -> dict[str, Any] | None:
@@ -262,8 +279,9 @@ def _users(spec: Spec) -> list[dict[str, Any]]:
     return [user.model_dump() for user in spec.users]
 
 
-def _ports(server: ServerSpec) -> list[dict[str, Any]]:
-    return [port.model_dump(by_alias=True) for port in server.open_ports]
+def _ports(spec: Spec, server: ServerSpec, facts: StackFacts) -> list[dict[str, Any]]:
+    declared = [port.model_dump(by_alias=True) for port in server.open_ports]
+    return declared + monitoring.open_ports(spec, server, facts.addresses)
 
 
 def _certificates(facts: StackFacts) -> list[dict[str, str]]:

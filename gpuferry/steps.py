@@ -139,6 +139,8 @@ STEPS: dict[tuple[str, str], Step] = {
     ("data-key", "update"): _previous,
     ("log-key", "create"): _log_key,
     ("log-key", "update"): _previous,
+    ("scrape-token", "create"): lambda _: keys.volume_key(),
+    ("scrape-token", "update"): _previous,
     ("network", "create"): _network_create,
     ("network", "delete"): _network_delete,
     ("disk", "create"): _disk_create,

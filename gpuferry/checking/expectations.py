@@ -105,6 +105,18 @@ class ExpectedVolume(_Strict):
     scratch: bool = False
 
 
+class ExpectedMonitoring(_Strict):
+    """What the server that watches must watch."""
+
+    targets: list[str] = Field(description="servers whose agents it asks")
+    unwatched: dict[str, str] = Field(
+        default_factory=dict, description="servers it knows nothing of, and why"
+    )
+    receivers: list[str] = Field(default_factory=list)
+    dead_man: bool = False
+    alerts: int = Field(ge=1, description="rules that must be loaded")
+
+
 class Expectations(_Strict):
     """Everything that the checks compare one server with."""
 
@@ -125,6 +137,9 @@ class Expectations(_Strict):
     timezone: str = "Etc/UTC"
     logs: bool = Field(default=False, description="kept in an object store")
     gpu: ExpectedGpu | None = None
+    monitoring: ExpectedMonitoring | None = Field(
+        default=None, description="None: it watches nothing"
+    )
     docker: ExpectedDocker = Field(default_factory=ExpectedDocker)
 
     @property

@@ -18,7 +18,7 @@ def bench(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="converge, first-converge, up, scale, checks, baked, audit, agent, logs; "
+            help="converge, first-converge, up, scale, checks, baked, audit, agent, logs, alerts; "
             "all by default."
         ),
     ] = None,

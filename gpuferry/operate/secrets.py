@@ -66,11 +66,12 @@ def set_(
     project: Project, name: str, servers: list[str] | None, uid: int | None, *, as_json: bool
 ) -> None:
     """Add a secret, or give it another value or other servers."""
-    spec = project.spec()
+    # Alerts may name it already.
+    spec = load_spec(project.stack_file, secrets_may_come=True)
     _refuse(spec, name, servers)
     value = read_value()
     pulumi = _opened(project)
-    with _draft(project) as draft:
+    with _draft(project, secrets_may_come=True) as draft:
         pulumi.set_secret(draft, f"secrets.{name}.value", value)
         pulumi.set_config(draft, f"secrets.{name}.changed", _now())
         if uid is not None:
@@ -162,7 +163,7 @@ def _opened(project: Project) -> Pulumi:
 
 
 @contextlib.contextmanager
-def _draft(project: Project) -> Iterator[Path]:
+def _draft(project: Project, *, secrets_may_come: bool = False) -> Iterator[Path]:
     """A copy of the stack file that replaces it once it is whole and accepted.
 
     It carries the salt of a stack that is deployed already, so that the engine goes on with it.
@@ -172,7 +173,7 @@ def _draft(project: Project) -> Iterator[Path]:
             with draft.open("a", encoding="utf-8") as file:
                 file.write(yaml.safe_dump(salt))
         yield draft
-        load_spec(draft)
+        load_spec(draft, secrets_may_come=secrets_may_come)
 
 
 def _said(project: Project, name: str, what: str, as_json: bool) -> None:

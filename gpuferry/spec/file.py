@@ -13,8 +13,10 @@ from gpuferry.spec.load import NAMESPACE, decode, parse_spec
 from gpuferry.spec.model import Spec
 
 
-def load_spec(path: Path) -> Spec:
+def load_spec(path: Path, *, secrets_may_come: bool = False) -> Spec:
     """Read `Pulumi.<stack>.yaml`.
+
+    `secrets_may_come`: names of secrets that are not there yet are no mistake; for who sets them.
 
     Raises:
         SpecError: the file is missing, is no YAML, or declares something that cannot be had.
@@ -23,7 +25,7 @@ def load_spec(path: Path) -> Spec:
         config = read_config(path)
         _refuse_plain_keys(config, path)
         _refuse_plain_secrets(config, path)
-        return parse_spec(config, source=path.name)
+        return parse_spec(config, source=path.name, secrets_may_come=secrets_may_come)
     except RecursionError:
         raise SpecError(f"{path.name}: refers to itself, or is nested too deeply.") from None
 

@@ -16,8 +16,12 @@ from gpuferry.spec.model import Spec
 NAMESPACE = "gpuferry"
 
 
-def parse_spec(config: Mapping[str, Any], source: str = "config") -> Spec:
+def parse_spec(
+    config: Mapping[str, Any], source: str = "config", *, secrets_may_come: bool = False
+) -> Spec:
     """Turn the namespaced configuration into a :class:`Spec`.
+
+    `secrets_may_come`: names of secrets that are not there yet are no mistake.
 
     Values may be JSON texts, as Pulumi hands them to programs. Encrypted values
     (`secure:`) stay unread here: they become a placeholder, since only the engine can decrypt.
@@ -32,7 +36,7 @@ def parse_spec(config: Mapping[str, Any], source: str = "config") -> Spec:
                 f"{source}: the key {key!r} lacks its namespace; write {NAMESPACE}:{key}."
             )
     try:
-        return Spec.model_validate(values)
+        return Spec.model_validate(values, context={"secrets_may_come": secrets_may_come})
     except ValidationError as error:
         raise SpecError(_explain(error, source)) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, model_validator
 
 from gpuferry.spec.fields import (
     Cidr,
@@ -23,6 +23,7 @@ from gpuferry.spec.fields import (
 )
 from gpuferry.spec.logs import LogsSpec
 from gpuferry.spec.logs import check as check_logs
+from gpuferry.spec.monitoring import MonitoringSpec, refuse_misfits
 from gpuferry.spec.node_agent import AgentSpec
 from gpuferry.spec.policy import PolicySpec, evaluate
 from gpuferry.spec.protection import EncryptedVolume, SecretSpec
@@ -281,6 +282,7 @@ class Spec(_Strict):
     updates: UpdatesSpec = Field(default_factory=UpdatesSpec)
     agent: AgentSpec = Field(default_factory=AgentSpec)
     logs: LogsSpec | None = Field(default=None, description="kept in an object store")
+    monitoring: MonitoringSpec | None = Field(default=None, description="alerts; {} turns them on")
     users: list[UserSpec] = Field(default_factory=list)
     policy: PolicySpec = Field(default_factory=PolicySpec)
     secrets: dict[SecretName, SecretSpec] = Field(
@@ -291,7 +293,7 @@ class Spec(_Strict):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _whole(self, info: ValidationInfo) -> Self:
         for key, names in (
             ("servers", [s.name for s in self.servers]),
             ("object_stores", [s.name for s in self.object_stores]),
@@ -304,6 +306,8 @@ class Spec(_Strict):
             _ssh_is_not_an_open_port(index, server)
         for name, secret in self.secrets.items():
             _servers_exist(f"secrets.{name}.servers", secret.servers, self.servers)
+        may_come = bool((info.context or {}).get("secrets_may_come"))
+        refuse_misfits(self.monitoring, self.servers, self.secrets, secrets_may_come=may_come)
         fits_provider(self.provider, self.object_stores)
         check_logs(self.logs, self.object_stores)
         if self.provider == "ssh" and not self.firewall.ssh_from:

@@ -17,9 +17,9 @@ from typing import Any
 
 AGENT = "/etc/gpuferry/agent.json"
 # Where the role `monitoring` has Alertmanager answer.
-ALERTS = "http://127.0.0.1:9093/api/v2/alerts?inhibited=false&silenced=false"
+ALERTS = "http://127.0.0.1:9753/api/v2/alerts?inhibited=false&silenced=false"
 # Where it has Prometheus answer.
-PROMETHEUS = "http://127.0.0.1:9090/api/v1/query_range"
+PROMETHEUS = "http://127.0.0.1:9752/api/v1/query_range"
 SERIES = {
     "utilization": "gpu_utilization_ratio",
     "memory_used_bytes": "gpu_memory_used_bytes",

@@ -115,6 +115,11 @@ def installed(name):
     return os.path.exists(f"/var/lib/dpkg/info/{name}.list")
 
 
+def is_masked(unit):
+    path = f"/etc/systemd/system/{unit}.service"
+    return os.path.islink(path) and os.readlink(path) == "/dev/null"
+
+
 def control_group_limits(name):
     """Values of one limit in this control group and those above it, as far as they are visible."""
     group = next(
@@ -165,6 +170,13 @@ def main():
         "apt_sources": apt_sources(),
         "logs": os.path.exists("/etc/systemd/system/gpuferry-logs.service"),
         "secrets": bool(secret_store.stored() or secret_store.loaded()),
+        # Of ours; and packages that somebody else brought, whose units are then left alone.
+        "monitoring": os.path.isdir("/etc/gpuferry/monitoring"),
+        "monitors_of_others": [
+            name
+            for name in ("prometheus", "prometheus-alertmanager")
+            if installed(name) and not is_masked(name)
+        ],
         "apparmor": read("/sys/module/apparmor/parameters/enabled").startswith("Y"),
         "docker_package": next(
             (name for name in ("docker.io", "docker-ce") if installed(name)), ""

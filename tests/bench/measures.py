@@ -27,7 +27,7 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.inventory import Entry
 from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
-from tests.bench import agent, audit_tables, log_shipping, state
+from tests.bench import agent, alerts, audit_tables, log_shipping, state
 from tests.support.node import Node, NodeMaker
 
 _PEERS = Path(__file__).parent / "peers"
@@ -55,24 +55,24 @@ class Bench:
     def __init__(self, folder: Path, runs: int) -> None:
         self.folder = folder
         self.runs = runs
-        self._maker = NodeMaker("b")
+        self.maker = NodeMaker("b")
         self._converged: list[Node] = []
         self._deployed: list[tuple[Entry, SshSession]] = []
         self._clean_up = contextlib.ExitStack()
 
     def bare(self) -> Node:
         """A new node with nothing on it."""
-        return self._maker(name=f"node{len(self._converged) + 1}")
+        return self.maker(name=f"node{len(self._converged) + 1}")
 
     def log_shipping(self, number: int) -> log_shipping.Measured:
         """One run of its own server."""
-        return log_shipping.measure(self._maker, number)
+        return log_shipping.measure(self.maker, number)
 
     def converged(self, count: int) -> list[Node]:
         """So many nodes in their declared state; made once, side by side."""
         new = []
         while len(self._converged) < count:
-            new.append(self._maker(name=f"node{len(self._converged) + 1}"))
+            new.append(self.maker(name=f"node{len(self._converged) + 1}"))
             self._converged.append(new[-1])
         if new:
             converge([node.entry() for node in new], say=_silent)
@@ -120,7 +120,7 @@ class Bench:
     def close(self) -> None:
         """Remove everything that was made."""
         self._clean_up.close()
-        self._maker.remove_all()
+        self.maker.remove_all()
 
 
 def _silent(text: str) -> None:
@@ -402,6 +402,15 @@ def logs(bench: Bench) -> list[Pair]:
     return [Pair("log shipping, share of a core", shares[0], peer, shares[1], unit="%")]
 
 
+def alerting(bench: Bench) -> list[Pair]:
+    """A fault of a simulated GPU until a webhook is told, as shipped."""
+    found = alerts.measure(bench.maker)
+    return [
+        Pair(f"{name} to webhook", seconds, "the aim", [15.0] * len(seconds), 1.0, 15.0)
+        for name, seconds in found.items()
+    ]
+
+
 # Measures without servers.
 NEED_NOTHING = {"audit", "agent"}
 MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
@@ -414,4 +423,5 @@ MEASURES: dict[str, Callable[[Bench], list[Pair]]] = {
     "audit": audit,
     "agent": node_agent,
     "logs": logs,
+    "alerts": alerting,
 }

@@ -36,6 +36,8 @@ def recorded(server: dict[str, Any], **shared: Any) -> dict[str, Any]:
         stores=[],
         volume_keys={},
         log_recipient="",
+        addresses={},
+        token="",
     )
 
 

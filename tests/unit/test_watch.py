@@ -87,11 +87,16 @@ def test_a_gpu_that_was_not_judged_is_unknown_and_a_job_that_ended_has_its_numbe
 def test_firing_alerts_are_told() -> None:
     alert = {
         "labels": {"alertname": "GpuLost", "server": "gpu-1", "severity": "critical"},
-        "annotations": {"summary": "GPU 1 is lost", "next_step": "drain"},
+        "annotations": {"summary": "GPU 1 is lost", "evidence": "Xid 79", "next_step": "drain"},
         "startsAt": "2026-01-01T00:00:00Z",
     }
-    (found,) = view.server("gpu-1", line() | {"alerts": [alert]}).alerts or ()
-    assert (found.name, found.server, found.summary) == ("GpuLost", "gpu-1", "GPU 1 is lost")
+    alive = {"labels": {"alertname": "Watchdog"}}
+    (found,) = view.server("gpu-1", line() | {"alerts": [alive, alert]}).alerts or ()
+    assert (found.name, found.server, found.summary) == (
+        "GpuLost",
+        "gpu-1",
+        "GPU 1 is lost; Xid 79",
+    )
     assert "GpuLost" in drawn(view.server("gpu-1", line() | {"alerts": [alert]}))
 
 
