@@ -26,11 +26,11 @@ def upgrade(
     stack: Stack = STACK,
     directory: Directory = DIRECTORY,
     to: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Driver branch (580) or version (580.126.09); default: the newest of everything.",
         ),
-    ] = "",
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show what would move; changes nothing.")
     ] = False,
@@ -55,9 +55,10 @@ def upgrade(
     from gpuferry.operate import driver_upgrade
     from gpuferry.operate.upgrading import Options
 
-    if to and not all(part.isdigit() for part in to.split(".")):
-        raise SpecError(f"--to {to}: accepted: a branch such as 580, or a version: 580.126.09.")
-    if sum((bool(to), accept, rollback)) > 1:
+    # An empty word is a variable that was never set, and no wish for the newest.
+    if to is not None and not all(part.isdigit() for part in to.split(".")):
+        raise SpecError(f"--to {to!r}: accepted: a branch such as 580, or a version: 580.126.09.")
+    if sum((to is not None, accept, rollback)) > 1:
         raise SpecError("Give only one of --to, --accept and --rollback.")
-    options = Options(to, accept, rollback, plan, disturb, drain_seconds)
+    options = Options(to or "", accept, rollback, plan, disturb, drain_seconds)
     raise typer.Exit(driver_upgrade.run(project(directory, stack), name, options, as_json=json))

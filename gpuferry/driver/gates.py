@@ -37,7 +37,8 @@ def machine(facts: Facts) -> None:
             "boot a distribution's kernel",
             "set kernel.modules_disabled=0 and reboot",
         )
-    if "-rt-" in kernel.release or kernel.release.endswith("-rt"):
+    # Debian's are named -rt, Ubuntu's -realtime; Ubuntu's older ones -lowlatency, which build.
+    if {"rt", "realtime"} & set(kernel.release.split("-")):
         raise Refused(
             "realtime_kernel",
             f"kernel {kernel.release} is a real-time kernel; NVIDIA's module does not build on it",

@@ -11,6 +11,7 @@ from gpuferry.driver.facts import Facts
 from gpuferry.driver.needs import Needs
 from gpuferry.driver.packages import (
     Package,
+    companions,
     distribution_row,
     filled,
     match,
@@ -132,11 +133,12 @@ def _distribution_offer(
     offer = _with_versions(offer, names, facts, wish)
     if not (offer.problem or offer.version or missing) and facts.apt.lists:
         return offer.model_copy(update={"problem": f"apt knows none of {', '.join(names)}"})
-    others = [*(kernel if prebuilt else []), *rules.get("others", [])]
+    others = newest(kernel if prebuilt else [], facts.candidates)
+    others += companions(rules.get("others", []), facts.candidates, branch=branch)
     return _signable(
         offer.model_copy(
             update={
-                "packages": [*offer.packages, *newest(others, facts.candidates)],
+                "packages": [*offer.packages, *others],
                 "kernel_packages": kernel,
                 "built_here": not prebuilt,
                 "adds": [f"the archive's components {', '.join(missing)}"] if missing else [],

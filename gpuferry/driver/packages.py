@@ -97,5 +97,21 @@ def newest(names: Iterable[str], candidates: Mapping[str, Candidate]) -> list[Pa
     return [Package(name=n, version=candidates.get(n, Candidate()).candidate) for n in names]
 
 
+def companions(
+    names: Iterable[str], candidates: Mapping[str, Candidate], *, branch: int
+) -> list[Package]:
+    """Packages whose version may differ, of the driver's branch where apt has one, else the newest.
+
+    With NVIDIA's repository beside the distribution's, apt's candidate is of another driver.
+    """
+    found = []
+    for package in newest(names, candidates):
+        versions = candidates.get(package.name, Candidate()).versions
+        same = [v for v in versions if branch_of(v) == branch]
+        best = max(same, key=lambda v: _order(upstream(v)), default=package.version)
+        found.append(package.model_copy(update={"version": best}))
+    return found
+
+
 def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))

@@ -22,11 +22,12 @@ def plan_driver(facts: Facts, wish: Wish | None = None) -> Plan:
     wish = wish or Wish()
     try:
         try:
-            return _judged(_plan(facts, wish), facts, wish)
+            plan = _judged(_plan(facts, wish), facts, wish)
         except Refused as refused:
-            return _built_here(facts, wish, refused)
+            plan = _built_here(facts, wish, refused)
     except Refused as refused:
         return Plan(action="refuse", refusal=refused.refusal)
+    return plan.model_copy(update={"notes": [*plan.notes, *_count_note(facts, wish)]})
 
 
 def unasked(plan: Plan, asked: Sequence[Sequence[str]]) -> list[str]:
@@ -37,6 +38,14 @@ def unasked(plan: Plan, asked: Sequence[Sequence[str]]) -> list[str]:
     arguments = [package.argument for package in plan.packages]
     known = any(sorted(words) == sorted(arguments) for words in asked)
     return [] if plan.simulated_by_apt or known else arguments
+
+
+def _count_note(facts: Facts, wish: Wish) -> list[str]:
+    """A number that differs is no reason to refuse: the check `gpu.count` fails on it."""
+    there = len(facts.gpus)
+    if wish.gpus in (0, there) or not there:
+        return []
+    return [f"{wish.gpus} GPU(s) are declared, {there} on PCI"]
 
 
 def _built_here(facts: Facts, wish: Wish, refused: Refused) -> Plan:
@@ -129,8 +138,29 @@ def _on_metal(facts: Facts, wish: Wish, needs: Needs) -> Plan:
             "install a driver by hand; a working driver is left alone",
         )
     gates.sources(facts)
-    offer = choose(facts, present.kept_wish(facts, wish), needs)
-    return _install(facts, wish, needs, offer, change)
+    offer, why = _chosen(facts, wish, needs)
+    return _install(facts, wish, needs, offer, change or why)
+
+
+def _chosen(facts: Facts, wish: Wish, needs: Needs) -> tuple[Offer, str]:
+    """What is installed, and what of the leftovers on the server decided it.
+
+    What is left of another driver counts as wished only where it can be: nobody asked for it, so it
+    is no reason to refuse. A driver that is loaded is another matter: its branch is kept.
+    """
+    kept = present.kept_wish(facts, wish)
+    if kept == wish:
+        return choose(facts, wish, needs), ""
+    try:
+        return choose(facts, kept, needs), f"a driver of branch {kept.branch} is there in parts"
+    except Refused:
+        if facts.module.loaded:
+            raise
+        offer = choose(facts, wish, needs)
+        return (
+            offer,
+            f"what is left of branch {kept.branch} cannot drive these GPUs or be completed",
+        )
 
 
 def _leave(facts: Facts, wish: Wish, needs: Needs) -> Plan:

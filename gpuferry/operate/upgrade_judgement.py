@@ -43,7 +43,8 @@ def acceptable(verdicts: Sequence[Verdict], before: Collection[str]) -> list[str
 
 def told(verdicts: Sequence[Verdict]) -> str:
     """Failing checks for people."""
-    return "; ".join(f"{v.id}: {v.measured}" for v in failing(verdicts)) or "no check passed"
+    said = dict.fromkeys(f"{v.id}: {v.measured}" for v in failing(verdicts))
+    return "; ".join(said) or "no check passed"
 
 
 def remark(verdicts: Sequence[Verdict], before: Collection[str]) -> str:

@@ -76,6 +76,7 @@ def _gpu(scenario: Scenario, profile: Profile, index: int) -> list[str]:
         lines.append(f"error {gpu.error}")
     readings = _readings(scenario, profile, index, gpu)
     lines += [_reading(name, readings[name]) for name in sorted(readings)]
+    lines += [f"absent {name}" for name in sorted(gpu.absent)]
     lines += _mig(profile)
     for process in gpu.processes:
         keep = "keep" if process.keep else "live"

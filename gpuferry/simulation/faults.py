@@ -77,12 +77,26 @@ def inject(scenario: Scenario, request: Request, moment: Moment) -> Change:
     for option in ("gpu", "function", "code", "count", "reason", "milliseconds"):
         is_given = getattr(request, option) is not None
         if option in kind.needs and not is_given:
-            raise SpecError(f"The fault {request.kind} needs --{option}.")
+            raise SpecError(
+                f"The fault {request.kind} needs --{option}: {_accepted(option, scenario)}."
+            )
         if is_given and option not in kind.needs | kind.may_have:
             raise SpecError(f"The fault {request.kind} has no --{option}.")
     if request.gpu is not None and request.gpu >= scenario.count:
         raise SpecError(f"--gpu {request.gpu}: accepted: 0 to {scenario.count - 1}.")
     return kind.apply(keep_energy(scenario, moment), request, moment)
+
+
+def _accepted(option: str, scenario: Scenario) -> str:
+    """What an option takes, in words."""
+    return {
+        "gpu": f"an index from 0 to {scenario.count - 1}",
+        "function": "a function of NVML such as nvmlDeviceGetPowerUsage",
+        "code": "an Xid such as 79",
+        "count": "a number such as 2 (for memory-leak, of MiB)",
+        "reason": f"one of {', '.join(THROTTLE_REASONS)}",
+        "milliseconds": "how much longer it takes, such as 300",
+    }[option]
 
 
 def clear(scenario: Scenario, moment: Moment) -> Scenario:

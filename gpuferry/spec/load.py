@@ -65,7 +65,8 @@ def _unseal(value: Any) -> Any:
 def _explain(error: ValidationError, source: str) -> str:
     # An unknown key is often the reason why another is missing: it comes first.
     problems = sorted(
-        error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden"
+        _of_its_shape(error.errors(include_url=False)),
+        key=lambda problem: problem["type"] != "extra_forbidden",
     )
     first = _sentence(problems[0])
     more = len(problems) - 1
@@ -73,10 +74,27 @@ def _explain(error: ValidationError, source: str) -> str:
     return f"{source}: {first}{tail}"
 
 
+def _is_shape(part: int | str) -> bool:
+    """Pydantic's name for one of several shapes that a value may have; no key of the file."""
+    return isinstance(part, str) and "[" in part
+
+
+def _of_its_shape(problems: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without "not a list" about what was written as a mapping, and the like."""
+    places = [p["loc"] for p in problems]
+    inside = {loc[:i] for loc in places for i, part in enumerate(loc[:-1]) if _is_shape(part)}
+
+    def of_another(loc: tuple[int | str, ...]) -> bool:
+        return bool(loc) and _is_shape(loc[-1]) and loc[:-1] in inside
+
+    return [p for p in problems if not of_another(p["loc"])]
+
+
 def _path(location: tuple[int | str, ...]) -> str:
     text = ""
     for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+        if not _is_shape(part):
+            text += f"[{part}]" if isinstance(part, int) else f".{part}"
     return f"{NAMESPACE}:{text.lstrip('.')}" if text else ""
 
 
@@ -119,6 +137,8 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
     node: dict[str, Any] = schema
     for part in location:
+        if _is_shape(part):
+            continue
         if isinstance(part, int):
             node = node["items"]
         else:

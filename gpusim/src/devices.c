@@ -2,10 +2,35 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "call.h"
 #include "devices.h"
 #include "mig.h"
+#include "place.h"
+
+/* A driver shows a program the GPUs whose device files it has: so a container sees only those that
+ * it was given. Where there is no control device there are no device files, and all are shown. */
+static int is_visible(const struct call *call, unsigned index)
+{
+    char path[PLACE_SIZE], name[24];
+    place_path(path, "GPUSIM_DEV_DIR", "/dev", "nvidiactl");
+    if (access(path, F_OK) != 0)
+        return 1;
+    const struct call other = {call->scenario, &call->scenario->gpus[index], index, call->now_ms};
+    snprintf(name, sizeof name, "nvidia%u", (unsigned)reading_or(&other, READ_minor_number, index));
+    place_path(path, "GPUSIM_DEV_DIR", "/dev", name);
+    return access(path, F_OK) == 0;
+}
+
+/* How many of the first GPUs a program sees. */
+static unsigned visible_before(const struct call *call, unsigned end)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < end; i++)
+        count += (unsigned)is_visible(call, i);
+    return count;
+}
 
 static nvmlReturn_t device_count(const char *function, unsigned *count)
 {
@@ -15,7 +40,7 @@ static nvmlReturn_t device_count(const char *function, unsigned *count)
         return result;
     if (count == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
-    *count = call.scenario->gpu_count;
+    *count = visible_before(&call, call.scenario->gpu_count);
     return call_end(&call, NVML_SUCCESS);
 }
 
@@ -46,9 +71,12 @@ nvmlReturn_t device_by_index(const char *function, unsigned index, nvmlDevice_t 
     nvmlReturn_t result = call_begin(&call, function);
     if (result != NVML_SUCCESS)
         return result;
-    if (device == NULL || index >= call.scenario->gpu_count)
+    if (device == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
-    return call_end(&call, hand_out(&call, index, device));
+    for (unsigned i = 0; i < call.scenario->gpu_count; i++)
+        if (is_visible(&call, i) && index-- == 0)
+            return call_end(&call, hand_out(&call, i, device));
+    return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device);
@@ -74,7 +102,7 @@ static nvmlReturn_t find(const char *function, const char *wanted, nvmlDevice_t 
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
     for (call.index = 0; call.index < call.scenario->gpu_count; call.index++) {
         call.gpu = &call.scenario->gpus[call.index];
-        if (matches(&call, wanted))
+        if (matches(&call, wanted) && is_visible(&call, call.index))
             return call_end(&call, hand_out(&call, call.index, device));
     }
     return call_end(&call, NVML_ERROR_NOT_FOUND);
@@ -131,7 +159,7 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
         return result;
     if (index == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
-    *index = call.index;
+    *index = visible_before(&call, call.index);
     return call_end(&call, NVML_SUCCESS);
 }
 

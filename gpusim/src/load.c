@@ -114,6 +114,8 @@ static int derived(const struct call *call, enum reading reading, int64_t *value
 
 int reading_now(const struct call *call, enum reading reading, int64_t *value)
 {
+    if (call->gpu->reading[reading].is_absent)
+        return 0;
     if (given(call, reading) || reading == READ_power_limit) {
         int is_known = given(call, reading) || derived(call, reading, value);
         if (given(call, reading))
@@ -171,14 +173,19 @@ int64_t energy_now(const struct call *call)
 int64_t memory_used_bytes(const struct call *call)
 {
     struct gpu_process processes[2 * MAX_PROCESSES];
-    if (given(call, READ_memory_used))
-        return plain(call, READ_memory_used, 0) * MEBIBYTE;
     int64_t used = plain(call, READ_memory_leaked, 0) * MEBIBYTE;
-    unsigned count = processes_now(call, processes, 2 * MAX_PROCESSES);
-    for (unsigned i = 0; i < count; i++)
-        used += (int64_t)processes[i].memory_bytes;
+    if (given(call, READ_memory_used)) {
+        used = plain(call, READ_memory_used, 0) * MEBIBYTE;
+    } else {
+        unsigned count = processes_now(call, processes, 2 * MAX_PROCESSES);
+        for (unsigned i = 0; i < count; i++)
+            used += (int64_t)processes[i].memory_bytes;
+    }
+    /* No GPU has more in use than it has, whatever a scenario says. */
     int64_t total = plain(call, READ_memory_total, 0) * MEBIBYTE;
     int64_t room = total - plain(call, READ_memory_reserved, 0) * MEBIBYTE;
+    if (room < 0)
+        room = 0;
     return used < room ? used : room;
 }
 

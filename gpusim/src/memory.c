@@ -21,8 +21,13 @@ static nvmlReturn_t measure(const char *function, nvmlDevice_t device, nvmlMemor
     nvmlReturn_t result = call_begin_device(&call, function, device);
     if (result != NVML_SUCCESS)
         return result;
+    if (!reading_now(&call, READ_memory_total, &mebibytes) ||
+        !reading_now(&call, READ_memory_used, &mebibytes))
+        return call_end(&call, NVML_ERROR_NOT_SUPPORTED);
     memory->total = bytes(&call, READ_memory_total);
     memory->reserved = bytes(&call, READ_memory_reserved);
+    if (memory->reserved > memory->total)
+        memory->reserved = memory->total;
     memory->used = (unsigned long long)memory_used_bytes(&call);
     memory->free = memory->total - memory->reserved - memory->used;
     return call_end(&call, NVML_SUCCESS);
@@ -66,8 +71,14 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
         return result;
     if (memory == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+    int64_t mebibytes;
+    if (!reading_now(&call, READ_bar1_total, &mebibytes) ||
+        !reading_now(&call, READ_bar1_used, &mebibytes))
+        return call_end(&call, NVML_ERROR_NOT_SUPPORTED);
     memory->total = bytes(&call, READ_bar1_total);
     memory->used = bytes(&call, READ_bar1_used);
+    if (memory->used > memory->total)
+        memory->used = memory->total;
     memory->free = memory->total - memory->used;
     return call_end(&call, NVML_SUCCESS);
 }
@@ -82,6 +93,9 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
         return result;
     if (rates == NULL)
         return call_end(&call, NVML_ERROR_INVALID_ARGUMENT);
+    int64_t percent;
+    if (!reading_now(&call, READ_utilization, &percent))
+        return call_end(&call, NVML_ERROR_NOT_SUPPORTED);
     rates->gpu = (unsigned)reading_or(&call, READ_utilization, 0);
     rates->memory = (unsigned)reading_or(&call, READ_memory_utilization, 0);
     return call_end(&call, NVML_SUCCESS);

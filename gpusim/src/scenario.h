@@ -26,6 +26,7 @@ struct point {
 
 struct series {
     int is_set;
+    int is_absent;              /* not supported, also where it would follow from others */
     int64_t value;              /* where there are no points */
     struct point *points;       /* inside the scenario's pool */
     size_t count;

@@ -105,6 +105,15 @@ static int parse_reading(struct parser *parser)
     return 1;
 }
 
+static int parse_absent(struct parser *parser)
+{
+    struct series *series = named_series(parser);
+    if (series == NULL)
+        return 0;
+    series->is_absent = 1;
+    return 1;
+}
+
 /* series NAME hold|loop step|linear SINCE_MS TIME_MS VALUE … */
 static int parse_series(struct parser *parser)
 {
@@ -251,6 +260,8 @@ static int parse_line(struct parser *parser)
         return parse_text(parser);
     if (strcmp(keyword, "reading") == 0)
         return parse_reading(parser);
+    if (strcmp(keyword, "absent") == 0)
+        return parse_absent(parser);
     if (strcmp(keyword, "series") == 0)
         return parse_series(parser);
     if (strcmp(keyword, "process") == 0)

@@ -139,3 +139,39 @@ def test_a_gpu_that_goes_from_the_scenario_is_lost_to_who_holds_its_handle(
     assert client.error("n.nvmlDeviceGetName(g[0])") == 15
     gpus.clear()
     wait_until("the GPU again", lambda: client("n.nvmlDeviceGetName(g[0])"))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("power_limit", "nvmlDeviceGetPowerManagementLimit(g[0])"),
+        ("power_limit", "nvmlDeviceGetEnforcedPowerLimit(g[0])"),
+        ("throttle_reasons", "nvmlDeviceGetCurrentClocksEventReasons(g[0])"),
+        ("memory_total", "nvmlDeviceGetMemoryInfo(g[0])"),
+        ("memory_used", "nvmlDeviceGetMemoryInfo(g[0])"),
+        ("utilization", "nvmlDeviceGetUtilizationRates(g[0])"),
+        ("performance_state", "nvmlDeviceGetPerformanceState(g[0])"),
+        ("temperature", "nvmlDeviceGetTemperature(g[0], 0)"),
+        ("power", "nvmlDeviceGetPowerUsage(g[0])"),
+        ("bar1_total", "nvmlDeviceGetBAR1MemoryInfo(g[0])"),
+    ],
+)
+def test_an_absent_reading_is_not_supported_also_where_it_follows_from_the_load(
+    gpus: Simulated, name: str, call: str
+) -> None:
+    client = gpus.make().client()
+    assert client.error(f"n.{call}") is None
+    gpus.set(f"{name}=absent", gpu=0)
+    assert client.error(f"n.{call}") == 3
+    assert client.error(f"n.{call.replace('g[0]', 'g[1]')}") is None
+    gpus.set(f"{name}=default", gpu=0)
+    assert client.error(f"n.{call}") is None
+
+
+@pytest.mark.parametrize("words", [["memory_used=1000000"], ["memory_total=100"]])
+def test_no_more_memory_is_in_use_than_there_is(gpus: Simulated, words: list[str]) -> None:
+    client = gpus.make().client()
+    gpus.set(*words, gpu=0)
+    for version in ("", ", version=n.nvmlMemory_v2"):
+        memory = client(f"n.nvmlDeviceGetMemoryInfo(g[0]{version})")
+        assert memory["used"] + memory["free"] <= memory["total"], memory

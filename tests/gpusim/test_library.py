@@ -69,11 +69,11 @@ def test_a_running_program_sees_a_change(gpus: Simulated) -> None:
 
 
 def test_a_series_moves_by_itself(gpus: Simulated) -> None:
-    gpus.make().set("temperature=0:40,0.5:90", "power=0:10,1:50,linear")
-    client = gpus.client()
+    client = gpus.make().client()
+    gpus.set("temperature=0:40,2:90", "power=0:10,4:50,linear")
     assert client("n.nvmlDeviceGetTemperature(g[0], 0)") == 40
     first = client("n.nvmlDeviceGetPowerUsage(g[0])")
-    wait_until("the step", lambda: client("n.nvmlDeviceGetTemperature(g[0], 0)") == 90, 2)
+    wait_until("the step", lambda: client("n.nvmlDeviceGetTemperature(g[0], 0)") == 90, 10)
     later = client("n.nvmlDeviceGetPowerUsage(g[0])")
     assert 10000 <= first < later <= 50000
 
@@ -204,3 +204,26 @@ def test_no_damage_to_the_scenario_makes_its_reader_stumble(gpus: Simulated) -> 
         verb = ["check", "energy"][number % 2]
         done = gpus.run([str(gpus.folder / "checked/bin/gpusim"), verb])
         assert done.returncode in (0, 1), f"{number}: {done.stderr}"
+
+
+def test_a_program_sees_the_gpus_whose_device_files_it_has(
+    gpus: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpus.make("L4", 3)
+    uuids = gpus.client()("[n.nvmlDeviceGetUUID(h) for h in g]")
+    devices = tmp_path / "devices"
+    devices.mkdir()
+    monkeypatch.setenv("GPUSIM_DEV_DIR", str(devices))
+    assert gpus.client()("n.nvmlDeviceGetCount()") == 3, "without a control device all are shown"
+    for name in ("nvidiactl", "nvidia1", "nvidia2"):
+        (devices / name).touch()
+    client = gpus.client()
+    assert client("[n.nvmlDeviceGetUUID(h) for h in g]") == uuids[1:]
+    assert client("[n.nvmlDeviceGetIndex(h) for h in g]") == [0, 1]
+    assert client("[n.nvmlDeviceGetMinorNumber(h) for h in g]") == [1, 2]
+    assert client.error("n.nvmlDeviceGetHandleByIndex(2)") == 2
+    assert client.error(f"n.nvmlDeviceGetHandleByUUID({uuids[0]!r})") == 6
+    (devices / "nvidia2").unlink()
+    assert client("n.nvmlDeviceGetCount()") == 1
+    gpus.fault("lost", gpu=1)
+    assert client.error("n.nvmlDeviceGetHandleByIndex(0)") == 15

@@ -144,3 +144,27 @@ def test_the_packages_have_one_version(packages, status):
 def test_running_containers_use_the_driver_of_now(docker, status, words):
     judgement = container_versions(survey(*TWO, docker=docker))
     assert (judgement.status, words in judgement.measured) == (status, True), judgement
+
+
+@pytest.mark.parametrize(
+    ("others", "step"),
+    [
+        (["/etc/cdi/own.yaml"], "sudo rm /etc/cdi/own.yaml"),
+        (["/var/run/cdi/nvidia.yaml"], ""),
+        ([], ""),
+    ],
+)
+def test_of_two_specifications_the_one_made_by_hand_is_to_go(others, step):
+    text = ONE["/etc/cdi/a.yaml"]
+    ours = {"/etc/cdi/nvidia.json": json.dumps(yaml.safe_load(text))}
+    found = with_files(*TWO, files={**ours, **dict.fromkeys(others, text)})
+    trouble = {"output": "", "trouble": "unresolvable CDI devices nvidia.com/gpu=all"}
+    steps = [in_container(found, "device", trouble).next_step]
+    steps += [cdi_fresh(found).next_step] if others else []
+    assert all(s.endswith(step) and bool(s) == bool(step) for s in steps), steps
+
+
+def test_of_two_specifications_made_by_hand_one_stays():
+    text = ONE["/etc/cdi/a.yaml"]
+    found = with_files(*TWO, files=dict.fromkeys(["/etc/cdi/a.yaml", "/etc/cdi/b.yaml"], text))
+    assert cdi_fresh(found).next_step.endswith("sudo rm /etc/cdi/b.yaml")

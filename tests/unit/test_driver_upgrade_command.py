@@ -23,6 +23,7 @@ MOVE = Move(name="nvidia-smi", old="550.1", new="580.2")
     ("words", "says"),
     [
         (["--to", "newest"], "accepted: a branch such as 580"),
+        (["--to", ""], "--to '': accepted: a branch such as 580"),
         (["--to", "580-server"], "accepted: a branch such as 580"),
         (["--to", "580", "--accept"], "only one of"),
         (["--accept", "--rollback"], "only one of"),

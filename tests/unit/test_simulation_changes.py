@@ -141,18 +141,19 @@ def test_no_devices_hides_the_gpus_and_clear_brings_them_back() -> None:
     ("request_", "words"),
     [
         (Request("explode"), "'explode' is no fault; accepted: lost, "),
-        (Request("lost"), "needs --gpu"),
+        (Request("lost"), "needs --gpu: an index from 0 to "),
         (Request("lost", gpu=2), "--gpu 2: accepted: 0 to 1"),
         (Request("lost", gpu=0, code=5), "has no --code"),
         (Request("version-mismatch", gpu=0), "has no --gpu"),
-        (Request("hang"), "needs --function"),
+        (Request("hang"), "needs --function: a function of NVML such as nvmlDevice"),
         (Request("delay", function=POWER), "needs --milliseconds"),
         (Request("hang", function="nvmlDeviceGetPower"), "Did you mean nvmlDeviceGetPower"),
         (Request("hang", function="nvmlDeviceGetBridgeChipInfo"), "has no function"),
-        (Request("xid", gpu=0), "needs --code"),
+        (Request("xid", gpu=0), "needs --code: an Xid such as 79"),
         (Request("xid", gpu=0, code=0), "an Xid from 1 to 999"),
         (Request("throttle", gpu=0, reason="heat"), "accepted: power-cap, "),
-        (Request("ecc-corrected", gpu=0), "needs --count"),
+        (Request("ecc-corrected", gpu=0), "needs --count: a number such as 2"),
+        (Request("throttle", gpu=0), "needs --reason: one of power-cap, hw-slowdown"),
     ],
 )
 def test_a_wrong_fault_is_refused_with_what_is_accepted(request_: Request, words: str) -> None:

@@ -42,7 +42,18 @@ REFUSED = [
         server(gpu={"model": "L4", "cout": 1}),
         "servers[0].gpu.cout: unknown key; did you mean 'count'?",
     ),
-    (server(gpu={"model": "A100-80", "count": 1, "mig": ["half"]}), "'half' is no MIG profile"),
+    (
+        server(gpu={"model": "A100-80", "count": 1, "mig": ["half"]}),
+        "gpu.mig[0]: 'half' is no MIG profile",
+    ),
+    (
+        server(gpu={"model": "A100-80", "count": 1, "mig": {0: ["half"]}}),
+        "gpu.mig[0][0]: 'half' is no MIG profile",
+    ),
+    (
+        server(gpu={"model": "A100-80", "count": 1, "mig": "half"}),
+        "gpu.mig: input should be a valid list (got 'half')",
+    ),
     (
         server(gpu={"model": "A100-80", "count": 2, "mig": {2: ["7g.80gb"]}}),
         "mig names GPU 2; with count 2 the indices are 0 to 1",

@@ -78,3 +78,7 @@ def test_what_does_not_count_is_named_all_the_same() -> None:
     assert "gpu.ecc: gpu__ecc was seen" in judgement.remark(verdicts, ["gpu.ecc"])
     assert "gpu.count" not in judgement.remark(verdicts, ["gpu.ecc"])
     assert judgement.remark(verdicts, []) == ""
+
+
+def test_what_two_looks_found_is_told_once() -> None:
+    assert judgement.told(seen(gpu__xid="fail") * 2) == "gpu.xid: gpu__xid was seen"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 import yaml
@@ -14,6 +15,8 @@ from gpuferry.checking.gpu_container import GpuContainer
 
 # CDI came with Docker 25 (release notes of 25.0.0).
 FIRST_DOCKER_WITH_CDI = 25
+# Of nvidia-cdi-refresh.service, on real servers and on those with simulated GPUs.
+_OURS = ("/var/run/cdi/nvidia.yaml", "/etc/cdi/nvidia.json")
 # They break when one of them is left behind (nvidia-container-toolkit#1091).
 _PACKAGES = (
     "libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit",
@@ -44,7 +47,9 @@ def in_container(survey: Survey, way: str, found: GpuContainer | None) -> Judgem
     problems += [f"only in the container: {u}" for u in sorted(surplus)]
     if problems or not listed:
         told = "; ".join(problems) if listed else "no GPU in the container"
-        return judge(False, told, expected, found["trouble"] or found["output"])
+        evidence = found["trouble"] or found["output"]
+        next_step = _keep_one(_specifications(survey))
+        return Judgement("fail", told, expected, evidence, next_step=next_step)
     told = f"{number_of(len(listed), 'GPU')}, the same by UUID"
     if len(listed) < len(survey.nvml.gpus):
         return not_measured(f"{told}; not all GPUs of the server answer", expected)
@@ -66,7 +71,7 @@ def cdi_fresh(survey: Survey) -> Judgement:
         return judge(False, f"no CDI specification of nvidia.com/gpu; files: {found}", expected)
     if len(specifications) > 1:
         told = f"two specifications of the same devices: {', '.join(specifications)}"
-        return judge(False, told, expected)
+        return Judgement("fail", told, expected, next_step=_keep_one(specifications))
     if survey.no_nvml:
         return not_measured(f"nothing to compare with: {survey.no_nvml}", expected)
     path, document = next(iter(specifications.items()))
@@ -97,6 +102,18 @@ def _specifications(survey: Survey) -> dict[str, dict[str, Any]]:
         if isinstance(document, dict) and document.get("kind") == "nvidia.com/gpu":
             found[path] = document
     return found
+
+
+def _keep_one(specifications: Collection[str]) -> str:
+    """What to do about several files that name the same devices: engines then know none of them.
+
+    Empty where there are no several. What the role and NVIDIA's service write is not to go.
+    """
+    others = [path for path in specifications if path not in _OURS]
+    others = others if len(others) < len(specifications) else others[1:]
+    if not others:
+        return ""
+    return f"remove what was made by hand: ./ferry ssh {{server}} -- sudo rm {' '.join(others)}"
 
 
 def _edits(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
