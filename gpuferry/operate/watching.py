@@ -119,7 +119,13 @@ def dashboard(project: Project, names: list[str], *, port: int, seconds: float) 
             points = kept or ring.points(start)
             if not kept:
                 start = max(start, opened)
-            return {"start": start, "end": end, "source": source, "points": points}
+            return {
+                "start": start,
+                "end": end,
+                "source": source,
+                "points": points,
+                "names": dict(ring.names),
+            }
 
         try:
             server = Dashboard(port, {"now": now, "history": history})

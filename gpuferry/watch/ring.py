@@ -20,12 +20,15 @@ class Ring:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._points: dict[tuple[str, str], deque[list[float]]] = {}
+        self.names: dict[str, str] = {}
+        """What people call each GPU (UUID) that was ever seen, also of a server that is silent."""
 
     def add(self, seen: ServerView) -> None:
         """Take the readings of a view, unless the last ones are newer than ten seconds."""
         assert seen.at is not None
         with self._lock:
             for gpu in seen.gpus:
+                self.names[gpu.uuid] = f"{seen.name} GPU {gpu.index}"
                 for reading in SERIES:
                     value = getattr(gpu, reading)
                     length = int(_HOURS * 3600 / _EVERY_SECONDS)

@@ -68,6 +68,7 @@ def history(query: dict[str, str]) -> dict[str, Any]:
     end = time.time()
     start = end - float(query["hours"]) * 3600
     gpus = json.loads((LINES / "gpu-1.json").read_text())["agent"]["gpus"]
+    names = {g["uuid"]: f"gpu-1 GPU {g['index']}" for g in gpus}
     scales = {"utilization": 1.0, "memory_used_bytes": 2e10, "power_watts": 70.0}
     times = [start + (end - start) * step / 200 for step in range(200)]
     curve = [[at, 0.55 + 0.4 * math.sin(step / 9)] for step, at in enumerate(times)]
@@ -75,7 +76,7 @@ def history(query: dict[str, str]) -> dict[str, Any]:
         reading: {g["uuid"]: [[at, v * scales.get(reading, 80.0)] for at, v in curve] for g in gpus}
         for reading in SERIES
     }
-    return {"start": start, "end": end, "source": "Made.", "points": points}
+    return {"start": start, "end": end, "source": "Made.", "points": points, "names": names}
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_everything_is_drawn_and_nothing_is_wider_than_the_page(
     for text in (
         "gpu-1", "93 %", "13.7 of 22 GiB", "fault", "gpusim (ferry", "silent for 2 min",
         "GpuLost gpu-1", "GPU 1 is lost <b>& gone</b> Next: drain gpu-1", "1 fail, 1 not measured",
-        "gpu.count",
+        "gpu.count", "gpu-1 GPU 1",
     ):  # fmt: skip
         assert text in found["text"], text
     assert "base.users" not in found["text"], "only what failed, unless all is asked for"

@@ -86,7 +86,6 @@ function showNow(now) {
   at("stack").textContent = now.stack;
   at("servers").replaceChildren(...now.servers.map(serverCard));
   const rows = now.servers.flatMap((s) => s.gpus.map((gpu) => [s.name, gpu]));
-  for (const [server, gpu] of rows) names.set(gpu.uuid, `${server} GPU ${gpu.index}`);
   at("gpus").replaceChildren(...(rows.length === 0 ? [] : [
     heads("server", "GPU", "model", "used", "memory", "power", "temperature", "state", "jobs"),
     ...rows.map(([server, gpu]) => gpuRow(server, gpu))]));
@@ -120,18 +119,27 @@ function showChecks(checks) {
       element("td", {}, row.measured), element("td", {}, row.status === "pass" ? "" : row.next_step)))]));
 }
 
+// A line ends where nothing was known.
+function withGaps(points, longest) {
+  return points.flatMap((point, i) =>
+    i > 0 && point[0] - points[i - 1][0] > longest ? [[point[0], null], point] : [point]);
+}
+
 function showCharts(history) {
+  const longest = Math.max(60, (history.end - history.start) / 100);
   at("source").textContent = history.source;
+  for (const [uuid, name] of Object.entries(history.names)) names.set(uuid, name);
   for (const [reading, look] of Object.entries(CHARTS)) {
-    const lines = Object.entries(history.points[reading] ?? {}).map(([uuid, points]) => ({
+    const all = Object.entries(history.points[reading] ?? {});
+    const lines = all.map(([uuid, seen]) => [uuid, withGaps(seen, longest)]).map(([uuid, points]) => ({
       name: names.get(uuid) ?? uuid, mode: "lines", line: { width: 1.5 },
-      x: points.map(([time]) => new Date(time * 1000)), y: points.map(([, v]) => v * look.scale) }));
+      x: points.map(([time]) => new Date(time * 1000)), y: points.map(([, v]) => (v === null ? null : v * look.scale)) }));
     lines.sort((a, b) => a.name.localeCompare(b.name));
     Plotly.react(at(reading), lines, {
       title: { text: `${look.title} (${look.unit})`, font: { size: 14 }, x: 0.02 },
       margin: { l: 48, r: 12, t: 36, b: 32 }, showlegend: lines.length > 1,
       legend: { orientation: "h", y: -0.15, font: { size: 11 } },
-      xaxis: { type: "date", range: [new Date(history.start * 1000), new Date(history.end * 1000)] },
+      xaxis: { type: "date", tickformat: "%H:%M", range: [new Date(history.start * 1000), new Date(history.end * 1000)] },
       yaxis: { rangemode: "tozero", ...(look.top ? { range: [0, look.top * 1.02] } : {}) },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     }, { displayModeBar: false, responsive: true });
