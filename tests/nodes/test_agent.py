@@ -138,7 +138,8 @@ def test_a_busy_process_is_seen(node: Node) -> None:
     try:
         wait_for(node, 0, "working")
         wait_for(node, 1, "idle")
-        assert max(value(node, "gpu_utilization_ratio")) == pytest.approx(0.9, abs=0.1)
+        # The first sample may be of a second in which it had only begun.
+        wait_until("its load", lambda: 0.8 < max(value(node, "gpu_utilization_ratio")) < 1.0, 20)
         assert value(node, "gpu_processes") == [1, 0]
         wait_until(
             "busy seconds", lambda: max(value(node, "gpu_use_seconds_total", use="busy")) > 1

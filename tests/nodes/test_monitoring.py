@@ -116,6 +116,14 @@ def wait_for_all(hook: Webhook, status: str, wanted: set[tuple[str, str]], secon
         time.sleep(0.5)
 
 
+def wait_for_silence(node: Node, seconds: float = 180) -> None:
+    """Until nothing fires but what always does."""
+    deadline = time.monotonic() + seconds
+    while loud := firing(node) - {"Watchdog"}:
+        assert time.monotonic() < deadline, f"{seconds} s, and still: {loud}"
+        time.sleep(1)
+
+
 @pytest.fixture(scope="module", params=["debian-13", "debian-12"])
 def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
     node = new_node(request.param, name="gpu-1", gpu_model="L4", gpu_count=2)
@@ -201,7 +209,7 @@ def test_the_rules_do_what_they_say(node: Node) -> None:
 def test_prometheus_understands_what_the_dashboard_asks(node: Node) -> None:
     board = json.loads((REPOSITORY / "docs/grafana-dashboard.json").read_text())
     asked = [t["expr"].replace("$server", ".*") for p in board["panels"] for t in p["targets"]]
-    said = node.run(
+    program = (
         "python3 -I - <<'END'\nimport json, urllib.parse, urllib.request\n"
         f"for query in json.loads({json.dumps(json.dumps(asked))}):\n"
         "    data = urllib.parse.urlencode({'query': query}).encode()\n"
@@ -209,11 +217,12 @@ def test_prometheus_understands_what_the_dashboard_asks(node: Node) -> None:
         "    answer = json.load(urllib.request.urlopen(url, data))\n"
         "    print(answer['status'], len(answer['data']['result']))\nEND"
     )
-    answers = said.splitlines()
+    answers = node.run(program).splitlines()
     assert len(answers) == len(asked)
-    assert all(answer.startswith("success") for answer in answers), said
-    # Two GPUs, one each of what they do, use, draw, hold and how warm they are.
-    assert answers[1:6] == ["success 2"] * 5, said
+    assert all(answer.startswith("success") for answer in answers), answers
+    # Two GPUs, one each of what they do, use, draw, hold and how warm they are; some are read every
+    # five seconds only.
+    wait_until("all readings", lambda: node.run(program).splitlines()[1:6] == ["success 2"] * 5, 60)
 
 
 def test_lost_gpus_and_hung_drivers_are_told_within_15_seconds(faulty: Node, hook: Webhook) -> None:
@@ -244,9 +253,13 @@ def test_the_dead_mans_switch_has_a_way_of_its_own(node: Node, hook: Webhook) ->
 @pytest.mark.usefixtures("only_13")
 def test_faults_are_told_and_then_that_they_are_over(faulty: Node, hook: Webhook) -> None:
     """Many at once, with durations of seconds."""
-    assert faulty.changed(*ROLES, **QUICK) == 2
-    # What fired before the restart would silence others until Alertmanager has forgotten it.
-    wait_until("silence", lambda: firing(faulty) <= {"Watchdog"}, 120)
+    # The agent first, for which an Xid is a fault for 10 min as shipped. A restarted Prometheus
+    # does not know what it told before, so nobody would end it: Alertmanager keeps it for minutes,
+    # and a driver that hung silences its GPUs for as long.
+    assert faulty.changed("secrets", "agent", **QUICK) == 1
+    wait_for_silence(faulty)
+    assert faulty.changed("monitoring", **QUICK) == 1
+    wait_for_silence(faulty)
     hook.from_now()
     change(
         faulty,
