@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gpuferry.nodes.local import image, network
 from gpuferry.paths import local_dir
 
 GIB = 1 << 30
+_RELEASE_SECONDS = 20.0
 
 
 def image_path(stack: str, server: str) -> Path:
@@ -101,9 +103,22 @@ def _grow(stack: str, server: str, size_gib: int) -> None:
     path = image_path(stack, server)
     with machine.stopped(stack, server):
         unmount(stack, server)
+        _wait_for_release(path)
         subprocess.run(["e2fsck", "-f", "-p", str(path)], capture_output=True, check=False)
         # resize2fs extends the file first, so its size does not tell whether it has finished.
         _tool("resize2fs", str(path), f"{size_gib}G")
+
+
+def _wait_for_release(path: Path) -> None:
+    """The mounts of a stopped container end a moment after it; until then the disk is in use."""
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while _tool("losetup", "--associated", str(path)):
+        if time.monotonic() > deadline:
+            raise StepFailed(
+                f"{path} is still mounted somewhere {_RELEASE_SECONDS:.0f} s after its server was "
+                "stopped, so it was not grown. Find who uses it with lsblk, then run this again."
+            )
+        time.sleep(0.1)
 
 
 def mount(stack: str, server: str) -> Path:
@@ -133,7 +148,7 @@ def delete(stack: str, server: str) -> None:
     network.release_address(stack, server)
 
 
-def _tool(*command: str) -> None:
+def _tool(*command: str) -> str:
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -141,3 +156,4 @@ def _tool(*command: str) -> None:
     if result.returncode != 0:
         said = result.stderr.strip().splitlines() or [f"exit status {result.returncode}"]
         raise StepFailed(f"{command[0]} failed on {command[-2]}: {said[-1]}")
+    return result.stdout
