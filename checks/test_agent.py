@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gpuferry.checking.mark import check
+from gpuferry.checking.unit_state import judge_runs, show
 
 UNIT = "gpuferry-agent.service"
 LOG = "see why with ./ferry ssh {server} -- sudo journalctl -u gpuferry-agent -n 50"
@@ -41,8 +42,7 @@ END"""
 
 @pytest.fixture(scope="module")
 def readings(node):
-    show = f"systemctl show --property=ActiveState --property=UnitFileState {UNIT}"
-    return node.read(28, unit=show, said=ASK)
+    return node.read(28, unit=show(UNIT), said=ASK)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,7 @@ def said(readings):
 @check("agent.running", severity="major", next_step=LOG, deadline_seconds=30)
 def test_running(readings, verdict):
     """The agent runs, and will after a boot."""
-    lines = readings["unit"].output.split()
-    verdict.judge(
-        sorted(lines) == ["ActiveState=active", "UnitFileState=enabled"],
-        measured=", ".join(lines) or readings["unit"].trouble,
-        expected="active, enabled",
-    )
+    judge_runs(readings["unit"], verdict)
 
 
 @check("agent.sees", severity="major", next_step=LOG, deadline_seconds=30)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gpuferry.checking.mark import check
+from gpuferry.checking.unit_state import judge_runs, show
 
 UNIT = "gpuferry-logs.service"
 LOG = "see why with ./ferry ssh {server} -- sudo journalctl -u gpuferry-logs -n 50"
@@ -34,8 +35,7 @@ END"""
 
 @pytest.fixture(scope="module")
 def readings(node):
-    show = f"systemctl show --property=ActiveState --property=UnitFileState {UNIT}"
-    return node.read(28, unit=show, said=SHIP)
+    return node.read(28, unit=show(UNIT), said=SHIP)
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,7 @@ def _declared(expected):
        deadline_seconds=30)  # fmt: skip
 def test_running(readings, verdict):
     """The shipper runs, and will after a boot."""
-    lines = readings["unit"].output.split()
-    verdict.judge(
-        sorted(lines) == ["ActiveState=active", "UnitFileState=enabled"],
-        measured=", ".join(lines) or readings["unit"].trouble,
-        expected="active, enabled",
-    )
+    judge_runs(readings["unit"], verdict)
 
 
 @check("log_shipping.ships", severity="major", next_step=LOG, applies=_declared,

@@ -13,11 +13,10 @@ from typing import Any
 
 import boto3
 from botocore.client import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
-from gpuferry.errors import StepFailed
 from gpuferry.logs import seal
 from gpuferry.logs.lines import Line, Wanted, lines
+from gpuferry.s3_errors import refusals
 from shipper import keys
 from shipper.keys import Chunk
 
@@ -34,7 +33,7 @@ class Archive:
 
     def servers(self) -> list[str]:
         """Names of the servers with logs."""
-        with _refusals(self._bucket):
+        with refusals(self._bucket, "logs in "):
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=f"{keys.LOGS}/", Delimiter="/"
             )
@@ -44,7 +43,7 @@ class Archive:
     def chunks(self, server: str, wanted: Wanted) -> list[Chunk]:
         """The chunks that may hold wanted lines."""
         prefix = f"{keys.LOGS}/{server}/"
-        with _refusals(self._bucket):
+        with refusals(self._bucket, "logs in "):
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=prefix, StartAfter=f"{prefix}{keys.day(wanted.since)}"
             )
@@ -78,7 +77,7 @@ class Archive:
             self.opened += 1
 
     def _read(self, chunk: Chunk) -> list[Line]:
-        with _refusals(self._bucket):
+        with refusals(self._bucket, "logs in "):
             answer = self._client.get_object(Bucket=self._bucket, Key=chunk.key)
             data = answer["Body"].read()
         if chunk.sealed:
@@ -88,7 +87,7 @@ class Archive:
     def prune(self, before: int) -> int:
         """Remove chunks whose last line is older, with all their versions; the number of chunks."""
         gone: set[str] = set()
-        with _refusals(self._bucket):
+        with refusals(self._bucket, "logs in "):
             pages = self._client.get_paginator("list_object_versions").paginate(
                 Bucket=self._bucket, Prefix=f"{keys.LOGS}/"
             )
@@ -121,17 +120,3 @@ def open_archive(access: dict[str, Any]) -> Iterator[Archive]:
                           max_pool_connections=2 * _AHEAD, connect_timeout=10),
         )  # fmt: skip
         yield Archive(access, client)
-
-
-@contextmanager
-def _refusals(bucket: str) -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        reason = error.response["Error"]
-        raise StepFailed(
-            f"The object store refused logs in bucket {bucket}: {reason['Code']}, "
-            f"{reason['Message']}"
-        ) from None
-    except BotoCoreError as error:
-        raise StepFailed(f"Bucket {bucket}: the object store does not answer: {error}") from None

@@ -86,7 +86,8 @@ def show(project: Project, *, as_json: bool) -> None:
     print_table("", columns, [[_cell(row[c]) for c in columns] for row in rows])
 
 
-def _on_this_stack(verdict: Verdict, project: Project) -> Verdict:
+def on_this_stack(verdict: Verdict, project: Project) -> Verdict:
+    """The verdict with the stack in the commands that it tells."""
     texts = {"next_step": verdict.next_step, "evidence": verdict.evidence}
     return verdict.model_copy(update={k: project.on_stack(v) for k, v in texts.items()})
 
@@ -234,7 +235,7 @@ def check(
         only = [*only, *_SECURITY]
     if any(name.split(".")[0] == "security" for name in only):
         _get_testers()
-    verdicts = [_on_this_stack(v, project) for v in verify(entries, select=only or None)]
+    verdicts = [on_this_stack(v, project) for v in verify(entries, select=only or None)]
     if junit is not None:
         write_whole(junit, to_junit(verdicts))
     if as_json:

@@ -15,7 +15,7 @@ from gpuferry.engine.project import Project
 from gpuferry.errors import FerryError, PrerequisiteMissing, SpecError
 from gpuferry.inventory import Entry
 from gpuferry.operate.console import print_json, say_on_stderr, stdout_console
-from gpuferry.operate.servers import deployed
+from gpuferry.operate.servers import deployed, on_this_stack
 from gpuferry.verify import verify
 from gpuferry.watch.frame import frame
 from gpuferry.watch.ring import Ring
@@ -80,9 +80,8 @@ class _Checks:
     def _repeat(self) -> None:
         while True:
             try:
-                found = [v.model_dump() for v in verify(self._entries)]
-                on_stack = self._project.on_stack
-                self._verdicts = [{**v, "next_step": on_stack(v["next_step"])} for v in found]
+                found = [on_this_stack(v, self._project) for v in verify(self._entries)]
+                self._verdicts = [verdict.model_dump() for verdict in found]
                 self._made, self._trouble = time.monotonic(), ""
             except FerryError as error:
                 self._trouble = f"the checks could not be made: {error}"
@@ -114,7 +113,7 @@ def dashboard(project: Project, names: list[str], *, port: int, seconds: float) 
             source = (
                 "Kept by the stack's Prometheus."
                 if kept
-                else ("Since this dashboard was opened; the monitoring role keeps more.")
+                else "Since this dashboard was opened; the monitoring role keeps more."
             )
             points = kept or ring.points(start)
             if not kept:

@@ -106,7 +106,6 @@ def look() -> dict[str, Any]:
         "cpus": len(os.sched_getaffinity(0)),
         "memory_bytes": int(memory["MemTotal"].split()[0]) * 1024,
         "memory_available_bytes": int(memory["MemAvailable"].split()[0]) * 1024,
-        "uptime_seconds": float(_text("/proc/uptime").split()[0]),
         "reboot_needed": os.path.exists("/run/reboot-required"),
         "disks": disks(),
         "agent": told,

@@ -14,11 +14,12 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.client import Config
 from botocore.credentials import Credentials
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.local.object_store import REGION
+from gpuferry.s3_errors import refusals
 from gpuferry.spec.storage import CANNED_ACL
 
 CHECK_PREFIX = ".gpuferry-check/"
@@ -43,7 +44,7 @@ class BucketArgs(BaseModel):
 
 def create(args: BucketArgs) -> dict[str, Any]:
     """Make the bucket as declared and hand it to its own user; existing data stays."""
-    with _client(args) as s3, _refusals(args.name):
+    with _client(args) as s3, refusals(args.name):
         if not _exists(s3, args.name):
             lock = bool(args.retention_days)
             s3.create_bucket(Bucket=args.name, ACL=CANNED_ACL, ObjectLockEnabledForBucket=lock)
@@ -67,19 +68,6 @@ def _exists(s3: Any, bucket: str) -> bool:
             return False
         raise
     return True
-
-
-@contextmanager
-def _refusals(bucket: str) -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        reason = error.response["Error"]
-        raise StepFailed(
-            f"The object store refused bucket {bucket}: {reason['Code']}, {reason['Message']}"
-        ) from None
-    except BotoCoreError as error:
-        raise StepFailed(f"Bucket {bucket}: the object store does not answer: {error}") from None
 
 
 def _lock(days: int) -> dict[str, Any]:
@@ -131,7 +119,7 @@ def delete(args: BucketArgs) -> None:
         StepFailed: objects are still under retention, and nobody said to discard those.
     """
     discard = bool(os.environ.get(DISCARD_RETAINED))
-    with _client(args) as s3, _refusals(args.name):
+    with _client(args) as s3, refusals(args.name):
         try:
             for page in s3.get_paginator("list_object_versions").paginate(Bucket=args.name):
                 for entry in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
