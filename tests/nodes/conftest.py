@@ -11,6 +11,22 @@ from tests.support.node import Node, NodeMaker, sweep_dead_runs
 __all__ = ["Node", "NodeMaker"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which distributions are tested, where it is not both."""
+    parser.addoption(
+        "--images",
+        default="debian-13",
+        help="images for tests that want one, with commas: debian-13,debian-12",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The images of `--images`, for nodes of modules that do not choose theirs themselves."""
+    if "image" in metafunc.fixturenames:
+        images = metafunc.config.getoption("--images").split(",")
+        metafunc.parametrize("image", images, scope="module")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

@@ -77,9 +77,9 @@ def change(node: Node, request: Request) -> None:
     simulation.change(node.session, node.server, lambda s, m: inject(s, request, m))
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
-def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
-    node = new_node(request.param, name="gpu-1", gpu_model="L4", gpu_count=2)
+@pytest.fixture(scope="module")
+def node(image: str, new_node: NodeMaker) -> Node:
+    node = new_node(image, name="gpu-1", gpu_model="L4", gpu_count=2)
     node.play("nvidia_driver", nvidia_driver_wish={"gpus": 2})
     return node
 

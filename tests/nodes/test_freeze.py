@@ -31,9 +31,9 @@ def moved(node, version):
     return {name for name, found in versions(node, *ALL).items() if found == version}
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
-def node(request, new_node):
-    node = new_node(request.param)
+@pytest.fixture(scope="module")
+def node(image, new_node):
+    node = new_node(image)
     offer(node, "1.0")
     node.run(f"apt-get -q -y install {' '.join(ALL)} unattended-upgrades needrestart", 300)
     return node

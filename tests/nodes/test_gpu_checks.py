@@ -322,16 +322,3 @@ def test_faults_cleared_and_the_server_restarted_everything_is_well_again(
     verdicts = checked(node)
     assert of("fail", verdicts) == set(), verdicts
     assert of("not_measured", verdicts) == NEVER
-
-
-def test_docker_without_cdi_is_not_asked_for_it(new_node: NodeMaker) -> None:
-    node = new_node("debian-12", name="gpu-2", gpu_model="L4", gpu_count=2)
-    node.play(
-        *desired.GPU_ROLES,
-        nvidia_driver_wish={"gpus": 2},
-        docker_daemon_options=desired.GPU_DOCKER,
-    )
-    verdicts = checked(node)
-    assert of("fail", verdicts) == set(), verdicts
-    assert of("not_measured", verdicts) == NEVER | {"container_toolkit.device"}
-    assert "has no CDI" in verdicts["container_toolkit.device"].measured

@@ -124,9 +124,9 @@ def wait_for_silence(node: Node, seconds: float = 180) -> None:
         time.sleep(1)
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
-def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
-    node = new_node(request.param, name="gpu-1", gpu_model="L4", gpu_count=2)
+@pytest.fixture(scope="module")
+def node(image: str, new_node: NodeMaker) -> Node:
+    node = new_node(image, name="gpu-1", gpu_model="L4", gpu_count=2)
     node.play("nvidia_driver", nvidia_driver_wish={"gpus": 2})
     node.run("mkdir /small; mount -t tmpfs -o size=20M small /small")
     return node

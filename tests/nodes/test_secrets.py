@@ -48,9 +48,9 @@ def assert_nowhere(node: Node) -> None:
     assert found == ""
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
-def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
-    return new_node(request.param)
+@pytest.fixture(scope="module")
+def node(image: str, new_node: NodeMaker) -> Node:
+    return new_node(image)
 
 
 def test_without_a_secret_nothing_is_done(node: Node) -> None:
