@@ -60,18 +60,21 @@ def _units(names):  # type: ignore[no-untyped-def]
     return dict(zip(names, padded, strict=False))
 
 
-def readings(owns):  # type: ignore[no-untyped-def]
-    """One text per thing that a role owns, by its name."""
+def readings(owns, packages, units):  # type: ignore[no-untyped-def]
+    """A hash per thing that a role owns, by its name.
+
+    `packages` and `units` are those of all roles, by name: each is asked for in one go.
+    """
     found = {}
     for pattern in owns["files"]:
         paths = sorted(glob.glob(pattern, recursive=True))
         found[f"list {pattern}"] = "\n".join(paths)
         for path in paths:
             found[f"file {path}"] = _file(path)
-    for name, text in _packages(owns["packages"]).items():
-        found[f"package {name}"] = text
-    for name, text in _units(owns["units"]).items():
-        found[f"unit {name}"] = text
+    for name in owns["packages"]:
+        found[f"package {name}"] = packages[name]
+    for name in owns["units"]:
+        found[f"unit {name}"] = units[name]
     for argv in owns["commands"]:
         found[f"output of {' '.join(argv)}"] = _run(argv)
     return {key: hashlib.sha256(text.encode()).hexdigest()[:16] for key, text in found.items()}
@@ -103,8 +106,11 @@ def main(request):  # type: ignore[no-untyped-def]
     proofs, holds, broken = _load(), [], {}
     # Files may be as they were while their service still runs with something else.
     owed = os.path.exists(UNAPPLIED)
+    owned = [wanted["owns"] for wanted in asked["roles"].values()]
+    packages = _packages(sorted({name for owns in owned for name in owns["packages"]}))
+    units = _units(sorted({name for owns in owned for name in owns["units"]}))
     for role, wanted in asked["roles"].items():
-        now = {"inputs": wanted["inputs"], "readings": readings(wanted["owns"])}
+        now = {"inputs": wanted["inputs"], "readings": readings(wanted["owns"], packages, units)}
         if asked["mode"] == "record":
             proofs[role] = now
         known = proofs.get(role)

@@ -33,6 +33,16 @@ def work(request: pytest.FixtureRequest, node: Node) -> Iterator[str]:
         gpu_node.end_work(node)
 
 
+@pytest.fixture
+def container(node: Node) -> Iterator[str]:
+    """Work of one kind, where what it keeps from happening is the question."""
+    try:
+        gpu_node.start_container(node)
+        yield "container trainer"
+    finally:
+        gpu_node.end_work(node)
+
+
 def test_converging_unchanged_while_busy_changes_nothing(node: Node, work: str) -> None:
     assert work
     before = node.run(MAIN)
@@ -68,14 +78,14 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_what_would_interrupt_work_is_refused_until_it_has_ended(
-    node: Node, work: str, edit: str
+    node: Node, container: str, edit: str
 ) -> None:
     by_hand, show, says, role = EDITS[edit]
     node.run(by_hand)
     before = node.run(show), node.run(MAIN)
     with pytest.raises(StepFailed) as refused:
         node.play(role, **gpu_node.variables())
-    assert work in str(refused.value)
+    assert container in str(refused.value)
     assert says in str(refused.value)
     assert "--disturb" in str(refused.value)
     assert (node.run(show), node.run(MAIN)) == before
@@ -94,8 +104,8 @@ def test_the_preview_lists_what_would_be_interrupted(node: Node, work: str) -> N
     assert work in said
 
 
-def test_with_leave_it_is_done_at_once(node: Node, work: str) -> None:
-    assert work
+@pytest.mark.usefixtures("container")
+def test_with_leave_it_is_done_at_once(node: Node) -> None:
     node.run(EDITS["a restart of Docker"][0])
     before = node.run(MAIN)
     assert node.changed("docker", **gpu_node.variables(ferry_disturb=True)) == 1
@@ -115,7 +125,7 @@ def test_no_reboot_while_gpus_are_in_use(node: Node, work: str) -> None:
 
 
 def test_a_package_whose_scripts_reload_the_daemon_manager_waits_and_another_does_not(
-    node: Node, work: str
+    node: Node, container: str
 ) -> None:
     scripts = {"reloads": {"postinst": "#!/bin/sh\nsystemctl --system daemon-reload\n"}}
     fields = {"drags": "Depends: reloads\n"}
@@ -124,7 +134,7 @@ def test_a_package_whose_scripts_reload_the_daemon_manager_waits_and_another_doe
     for name in ("reloads", "drags"):
         with pytest.raises(StepFailed, match=r"packages: reloads.*nothing was changed") as refused:
             node.play("base", base_packages_ahead=[name])
-        assert work in str(refused.value)
+        assert container in str(refused.value)
     gpu_node.end_work(node)
     assert node.changed("base", base_packages_ahead=["drags"]) == 1
     node.run("apt-get -q -y remove harmless reloads drags; rm -r /opt/test-packages; "

@@ -13,9 +13,9 @@ find / -xdev -newer /root/mark -type f -not -path '/var/log/*' -not -path '*/.an
 """
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
-def node(request, new_node):
-    return new_node(request.param)
+@pytest.fixture(scope="module")
+def node(image, new_node):
+    return new_node(image)
 
 
 def test_preview_of_a_bare_node_changes_nothing(node):
