@@ -15,6 +15,7 @@ from gpuferry.errors import SpecError
 from gpuferry.operate.console import print_json, print_table, say_on_stderr
 from gpuferry.prepare import docker_engine, prerequisites
 from tests.bench import measures
+from tests.bench.bench import Bench, Pair
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def run(names: list[str], *, runs: int, as_json: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="gpuferry-bench-") as folder:
         os.environ["XDG_DATA_HOME"] = f"{folder}/data"
         os.environ["XDG_CONFIG_HOME"] = f"{folder}/config"
-        bench = measures.Bench(Path(folder), runs)
+        bench = Bench(Path(folder), runs)
         try:
             for name in names or measures.MEASURES:
                 say_on_stderr(f"measuring {name}")
@@ -83,7 +84,7 @@ def run(names: list[str], *, runs: int, as_json: bool) -> int:
     return 0
 
 
-def _figure(pair: measures.Pair) -> Figure:
+def _figure(pair: Pair) -> Figure:
     ours, peers = statistics.median(pair.ours), statistics.median(pair.peers)
     # Pair by pair, so that a machine whose speed drifts does not move the ratio.
     same = len(pair.ours) == len(pair.peers)

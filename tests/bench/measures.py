@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from gpuferry import inventory
 from gpuferry.audit.choose.plan import make_plan
 from gpuferry.audit.offers.load import load_offers
 from gpuferry.audit.read.inventory import read_inventory
@@ -23,133 +17,23 @@ from gpuferry.converge.play import run_playbook
 from gpuferry.converge.run import converge
 from gpuferry.engine import find
 from gpuferry.engine.project import Project
-from gpuferry.engine.run import Pulumi
 from gpuferry.inventory import Entry
-from gpuferry.nodes.session import SshSession
 from gpuferry.paths import REPOSITORY
-from tests.bench import agent, alerts, audit_tables, log_shipping, state
-from tests.support.node import Node, NodeMaker
+from tests.bench import agent, alerts, audit_tables, state
+from tests.bench.bench import (
+    FERRY,
+    SERVER,
+    Bench,
+    Pair,
+    new_project,
+    quietly,
+    run,
+    seconds_of,
+    silent,
+)
+from tests.support.node import Node
 
 _PEERS = Path(__file__).parent / "peers"
-SERVER = {"name": "gpu-1", "gpu": {"model": "L4", "count": 2}}
-_FERRY = [str(REPOSITORY / "ferry")]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two series of seconds, taken in turn, and the aim for their ratio."""
-
-    name: str
-    ours: Sequence[float]
-    peer: str
-    peers: Sequence[float]
-    at_most: float | None = None
-    seconds: float | None = None
-    # What the figures are in, the aim's `seconds` too.
-    unit: str = "s"
-
-
-class Bench:
-    """What the measures share: nodes, a folder, the number of runs."""
-
-    def __init__(self, folder: Path, runs: int) -> None:
-        self.folder = folder
-        self.runs = runs
-        self.maker = NodeMaker("b")
-        self._converged: list[Node] = []
-        self._deployed: list[tuple[Entry, SshSession]] = []
-        self._clean_up = contextlib.ExitStack()
-
-    def bare(self) -> Node:
-        """A new node with nothing on it."""
-        return self.maker(name=f"node{len(self._converged) + 1}")
-
-    def log_shipping(self, number: int) -> log_shipping.Measured:
-        """One run of its own server."""
-        return log_shipping.measure(self.maker, number)
-
-    def converged(self, count: int) -> list[Node]:
-        """So many nodes in their declared state; made once, side by side."""
-        new = []
-        while len(self._converged) < count:
-            new.append(self.maker(name=f"node{len(self._converged) + 1}"))
-            self._converged.append(new[-1])
-        if new:
-            converge([node.entry() for node in new], say=_silent)
-        return self._converged[:count]
-
-    @property
-    def project(self) -> Project:
-        """The folder of the deployed stack."""
-        folder = self.folder / "stack"
-        if not folder.exists():
-            return _project(folder, str(REPOSITORY / "infra"))
-        return Project(folder, f"b{os.getpid()}-8")
-
-    def deployed(self) -> tuple[list[str], Entry, SshSession]:
-        """A stack of one server and one bucket, as `ferry up` makes it; made once.
-
-        Returns the options that name it, its server, and a session with that.
-        """
-        project = self.project
-        options = ["--stack", project.stack, "-C", str(project.directory)]
-        if not self._deployed:
-            config = {
-                "gpuferry:servers": [{**SERVER, "cpus": 1, "memory_gib": 1}],
-                "gpuferry:object_stores": [{"name": "datasets"}],
-            }
-            project.stack_file.write_text(yaml.safe_dump({"config": config}))
-            self._clean_up.callback(lambda: _run([*_FERRY, "down", "--yes", *options]))
-            _run([*_FERRY, "up", *options])
-            pulumi = Pulumi(find.ensure(_silent), project)
-            (entry,) = (inventory.parse(raw) for raw in pulumi.records("-inventory"))
-            session = self._clean_up.enter_context(SshSession([entry.server]))
-            self._deployed.append((entry, session))
-        return (options, *self._deployed[0])
-
-    def in_turn(self, *sides: Callable[[], None]) -> list[list[float]]:
-        """Run the sides A B A B … after one warm-up each; seconds by side."""
-        for side in sides:
-            side()
-        series: list[list[float]] = [[] for _ in sides]
-        for _ in range(self.runs):
-            for index, side in enumerate(sides):
-                series[index].append(_seconds(side))
-        return series
-
-    def close(self) -> None:
-        """Remove everything that was made."""
-        self._clean_up.close()
-        self.maker.remove_all()
-
-
-def _silent(text: str) -> None:
-    del text
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    started = time.monotonic()
-    work()
-    return time.monotonic() - started
-
-
-def _run(command: Sequence[str], stdin: str = "", **environment: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env={**os.environ, **environment},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return done.stdout
-
-
-def _quietly(command: Sequence[str]) -> None:
-    _run(command)
 
 
 def no_change_converge(bench: Bench) -> list[Pair]:
@@ -173,12 +57,12 @@ def no_change_converge(bench: Bench) -> list[Pair]:
     pyinfra.append(str(_PEERS / "pyinfra_deploy.py"))
 
     def ours() -> None:
-        answer = json.loads(_run([*_FERRY, "converge", "--json", *options]))
+        answer = json.loads(run([*FERRY, "converge", "--json", *options]))
         (server,) = answer["servers"]
         assert (server["changed"], server["played"]) == (0, []), server
 
     def theirs() -> None:
-        _run(pyinfra, BENCH_STATE=str(declared.folder))
+        run(pyinfra, BENCH_STATE=str(declared.folder))
 
     def ansible() -> None:
         result = run_playbook(
@@ -186,7 +70,7 @@ def no_change_converge(bench: Bench) -> list[Pair]:
             [node.server],
             {node.server.name: entry.variables},
             session,
-            say=_silent,
+            say=silent,
             accelerated=False,
         )
         assert result.changed(node.server.name) == 0
@@ -211,49 +95,47 @@ def first_converge(bench: Bench) -> list[Pair]:
     # Each run needs two fresh nodes, so one warm-up for both (the first converged node) is enough.
     for _ in range(max(1, min(bench.runs, 3))):
         node = bench.bare()
-        ours.append(_seconds(lambda node=node: _first(node)))  # type: ignore[misc]
+        ours.append(seconds_of(lambda node=node: _first(node)))  # type: ignore[misc]
         node = bench.bare()
-        peers.append(_seconds(lambda node=node: _by_hand(node, tarball, declared.packages)))  # type: ignore[misc]
+        peers.append(seconds_of(lambda node=node: _by_hand(node, tarball, declared.packages)))  # type: ignore[misc]
     return [Pair("first converge of a bare node", ours, "shell script by hand", peers, 1.2)]
 
 
 def _first(node: Node) -> None:
-    (result,) = converge([node.entry()], say=_silent)
+    (result,) = converge([node.entry()], say=silent)
     assert result.changed > 0
 
 
 def _by_hand(node: Node, tarball: Path, packages: list[str]) -> None:
     config, name = str(node.session.config_path), node.server.name
     script = str(_PEERS / "by_hand.sh")
-    _run(["scp", "-q", "-F", config, str(tarball), script, f"{name}:/tmp/"])
+    run(["scp", "-q", "-F", config, str(tarball), script, f"{name}:/tmp/"])
     remote = f"sudo bash /tmp/by_hand.sh /tmp/{tarball.name} {' '.join(packages)}"
-    _run(["ssh", "-F", config, name, "--", remote])
+    run(["ssh", "-F", config, name, "--", remote])
 
 
 def no_change_up(bench: Bench) -> list[Pair]:
     """`pulumi up` with nothing to change: the stack against an empty program, same engine."""
-    engine = find.ensure(_silent)
+    engine = find.ensure(silent)
     options, _, _ = bench.deployed()
     ours = bench.project
-    empty = _project(bench.folder / "empty", ".", 9)
+    empty = new_project(bench.folder / "empty", ".", 9)
     (empty.directory / "__main__.py").write_text('"""Declares nothing."""\n')
     empty.stack_file.write_text("config: {}\n")
     environment = find.environment(engine, empty)
-    _run(
-        [str(engine.path), "stack", "init", empty.stack, "-C", str(empty.directory)], **environment
-    )
+    run([str(engine.path), "stack", "init", empty.stack, "-C", str(empty.directory)], **environment)
 
     def up(project: Project) -> Callable[[], None]:
         command = [str(engine.path), "up", "--yes", "--skip-preview", "--non-interactive"]
         command += ["--stack", project.stack, "-C", str(project.directory)]
 
         def work() -> None:
-            _run(command, **environment)
+            run(command, **environment)
 
         return work
 
     def through_ferry() -> None:
-        _run([*_FERRY, "up", *options])
+        run([*FERRY, "up", *options])
 
     seconds = bench.in_turn(up(ours), up(empty), through_ferry)
     return [
@@ -268,15 +150,10 @@ def no_change_up(bench: Bench) -> list[Pair]:
     ]
 
 
-def _project(folder: Path, main: str, number: int = 8) -> Project:
-    folder.mkdir()
-    program = {
-        "name": folder.name if main == "." else "gpuferry",
-        "runtime": "python",
-        "main": main,
-    }
-    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(program))
-    return Project(folder, f"b{os.getpid()}-{number}")
+def _plain(entry: Entry) -> dict[str, Any]:
+    raw = entry.model_dump()
+    raw["server"]["private_key"] = entry.server.private_key.get_secret_value()
+    return raw
 
 
 # A process of its own, as a person's is: what it takes to start is part of the wall time.
@@ -290,12 +167,6 @@ assert all(r.changed == 0 and not r.played for r in results), results
 """
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    raw = entry.model_dump()
-    raw["server"]["private_key"] = entry.server.private_key.get_secret_value()
-    return raw
-
-
 def scale(bench: Bench) -> list[Pair]:
     """No-change converge of 1, 2, 4 and 8 nodes."""
     counts = (1, 2, 4, 8)
@@ -305,7 +176,7 @@ def scale(bench: Bench) -> list[Pair]:
         entries = json.dumps([_plain(node.entry()) for node in nodes[:count]])
 
         def work() -> None:
-            _run([sys.executable, "-c", _CONVERGE], stdin=entries)
+            run([sys.executable, "-c", _CONVERGE], stdin=entries)
 
         return work
 
@@ -322,11 +193,11 @@ def checks(bench: Bench) -> list[Pair]:
     options, entry, session = bench.deployed()
 
     def ours() -> None:
-        answer = json.loads(_run([*_FERRY, "check", "--json", *options]))
+        answer = json.loads(run([*FERRY, "check", "--json", *options]))
         assert answer["ok"], answer
 
     def login() -> None:
-        _run(["ssh", "-F", str(session.config_path), entry.server.name, "true"])
+        run(["ssh", "-F", str(session.config_path), entry.server.name, "true"])
 
     seconds = bench.in_turn(ours, login)
     return [Pair("ferry check, one server", seconds[0], "ssh true", seconds[1], None, 5.0)]
@@ -334,7 +205,7 @@ def checks(bench: Bench) -> list[Pair]:
 
 def baked(bench: Bench) -> list[Pair]:
     """`ferry up` of a new stack: from the baked image against the bare one."""
-    project = _project(bench.folder / "baked", str(REPOSITORY / "infra"), 7)
+    project = new_project(bench.folder / "baked", str(REPOSITORY / "infra"), 7)
     options = ["--stack", project.stack, "-C", str(project.directory)]
 
     def declare(*, baked: bool) -> None:
@@ -345,12 +216,12 @@ def baked(bench: Bench) -> list[Pair]:
     def up(*, baked: bool) -> float:
         declare(baked=baked)
         try:
-            return _seconds(lambda: _quietly([*_FERRY, "up", *options]))
+            return seconds_of(lambda: quietly([*FERRY, "up", *options]))
         finally:
-            _run([*_FERRY, "down", "--yes", *options])
+            run([*FERRY, "down", "--yes", *options])
 
     declare(baked=True)
-    _run([*_FERRY, "image", "build", "node", *options])
+    run([*FERRY, "image", "build", "node", *options])
     runs = range(min(bench.runs, 3))
     series = [(up(baked=True), up(baked=False)) for _ in runs]
     ours, bare = ([pair[side] for pair in series] for side in (0, 1))
