@@ -145,6 +145,11 @@ class Containers:
                         "lines": builder.lines - lines,
                     }
                 )
+            if builder.raw >= MOST_RAW_BYTES:
+                # The next chunk begins with the others: who logs fast must not keep them waiting.
+                if followed.id in self._followed:
+                    self._followed[followed.id] = self._followed.pop(followed.id)
+                break
         if not segments:
             return None
         times = times or [time.time_ns() // 1000]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -40,6 +43,8 @@ class State:
     numbers: dict[str, int] = field(default_factory=dict)
     # A chunk that is counted as dropped, and whose file may still be there.
     dropping: int = 0
+    # After which cursor lines of the journal were last counted as missed.
+    gap_after: str = ""
     # Name of a day's account to the hash of what was uploaded.
     rollups: dict[str, str] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
@@ -55,20 +60,36 @@ class State:
         known = set(Counters.__dataclass_fields__)
         counters = Counters(**{k: v for k, v in data["counters"].items() if k in known})
         kept = {key: data[key] for key in ("positions", "numbers", "dropping", "rollups")}
-        return cls(path, counters=counters, **kept)
+        return cls(path, counters=counters, gap_after=data.get("gap_after", ""), **kept)
 
-    def save(self) -> None:
-        """Write it, so that it survives a crash."""
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Change it and write it, so that it survives a crash; both or, on a full disk, neither.
+
+        Otherwise what is tried again would be counted again.
+        """
         with self.lock:
-            data = {
-                "version": VERSION,
-                "positions": self.positions,
-                "numbers": self.numbers,
-                "dropping": self.dropping,
-                "rollups": self.rollups,
-                "counters": asdict(self.counters),
-            }
-            write_whole(self.path, json.dumps(data, sort_keys=True).encode())
+            before = copy.deepcopy(self._plain())
+            try:
+                yield
+                write_whole(self.path, json.dumps(self._plain(), sort_keys=True).encode())
+            except OSError:
+                self.positions, self.numbers = before["positions"], before["numbers"]
+                self.dropping, self.rollups = before["dropping"], before["rollups"]
+                self.gap_after = before["gap_after"]
+                self.counters = Counters(**before["counters"])
+                raise
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "positions": self.positions,
+            "numbers": self.numbers,
+            "dropping": self.dropping,
+            "gap_after": self.gap_after,
+            "rollups": self.rollups,
+            "counters": asdict(self.counters),
+        }
 
     @property
     def highest(self) -> int:
@@ -77,30 +98,40 @@ class State:
 
     def shipped(self, entry: Entry, size: int) -> None:
         """The store has been seen to have it."""
-        with self.lock:
+        with self._change():
             self._pass(entry)
             self.counters.shipped_chunks += 1
             self.counters.shipped_lines += entry.lines
             self.counters.shipped_bytes += size
-            self.save()
+
+    def uploaded(self, date: str, digest: str) -> None:
+        """A day's account is in the store."""
+        with self._change():
+            self.rollups[date] = digest
 
     def dropped(self, entry: Entry) -> None:
         """It is given up; counted before its file goes, and only once."""
-        with self.lock:
+        with self._change():
             self._pass(entry)
             self.dropping = entry.number
             self.counters.dropped_chunks += 1
             self.counters.dropped_lines += entry.lines
-            self.save()
 
-    def missed(self, lines: int | None) -> None:
-        """Lines are gone that nobody read; None: nobody knows how many."""
-        with self.lock:
+    def missed(self, lines: int | None, after: str = "") -> bool:
+        """Lines are gone that nobody read; None: nobody knows how many.
+
+        `after`: the cursor that they followed. False when those were counted already: until what
+        comes next is kept, the same gap is found again.
+        """
+        if after and after == self.gap_after:
+            return False
+        with self._change():
+            self.gap_after = after or self.gap_after
             if lines is None:
                 self.counters.uncounted_gaps += 1
             else:
                 self.counters.missed_lines += lines
-            self.save()
+        return True
 
     def _pass(self, entry: Entry) -> None:
         # A chunk on its way may be verified after a newer one was dropped.

@@ -142,6 +142,29 @@ def test_a_container_that_went_while_nobody_looked_is_a_gap(tmp_path: Path) -> N
     assert reader(tmp_path, {ID: [1, 10]}).gaps() == [ID[:12]]
 
 
+def test_who_fills_a_chunk_does_not_keep_the_others_waiting(
+    tmp_path: Path, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shipper.containers.MOST_RAW_BYTES", 1)
+    other = docker.folder.parent / ("d" * 64)
+    other.mkdir()
+    line = '{"log":"x\\n","stream":"stdout","time":"2026-11-30T00:00:00Z"}\n'
+    (other / f"{other.name}-json.log").write_text(line)
+    docker.log(1)
+    containers = reader(tmp_path)
+    seen = []
+    for _ in range(6):
+        # Both have something all the time.
+        docker.log(1)
+        with (other / f"{other.name}-json.log").open("a") as file:
+            file.write(line)
+        made = containers.take()
+        assert made is not None
+        seen += [segment["id"] for segment in made.segments]
+    assert sorted(seen) == [ID[:12]] * 3 + ["d" * 12] * 3
+    containers.close()
+
+
 def test_another_driver_is_named(tmp_path: Path, docker: Docker) -> None:
     (docker.folder / "hostconfig.json").write_text('{"LogConfig": {"Type": "local"}}')
     containers = reader(tmp_path)
