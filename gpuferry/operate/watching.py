@@ -38,9 +38,9 @@ def top(project: Project, names: list[str], *, seconds: float, once: bool, as_js
     """
     servers = [entry.server for entry in deployed(project, names)]
     with Streams(servers, seconds) as streams:
-        say_on_stderr("connecting")
-        streams.wait(_FIRST_SECONDS)
         if once or as_json or not sys.stdout.isatty():
+            say_on_stderr("connecting")
+            streams.wait(_FIRST_SECONDS)
             views = streams.views()
             if as_json:
                 rows = [dataclasses.asdict(view) for view in views]
@@ -104,7 +104,7 @@ def dashboard(project: Project, names: list[str], *, port: int, seconds: float) 
 
         def history(query: dict[str, str]) -> dict[str, Any]:
             try:
-                hours = min(max(float(query.get("hours", "")), 0.1), _MOST_HOURS)
+                hours = min(max(0.1, float(query.get("hours", ""))), _MOST_HOURS)
             except ValueError:
                 hours = 6.0
             end = time.time()

@@ -29,7 +29,12 @@ def frame(views: Sequence[ServerView], stack: str) -> RenderableType:
     if alerts:
         parts += [Text(), _alerts(alerts)]
     elif all(view.alerts is None for view in views):
-        text = "alerts: not watched (no server of this stack runs the monitoring role)"
+        silent = ", ".join(view.name for view in views if view.at is None)
+        text = (
+            f"alerts: not known while {silent} is silent"
+            if silent
+            else "alerts: not watched (none of these servers runs the monitoring role)"
+        )
         parts += [Text(), Text(text, style="dim")]
     return Group(*parts)
 
@@ -42,7 +47,8 @@ def _servers(views: Sequence[ServerView], stack: str) -> Table:
     for view in views:
         note = view.trouble or ("reboot needed" if view.reboot_needed else "")
         style = "bold red" if view.trouble else "yellow"
-        table.add_row(
+        _add_row(
+            table,
             view.name,
             "" if view.load is None else f"{view.load:.1f} of {view.cpus}",
             _memory(view),
@@ -71,7 +77,8 @@ def _gpus(rows: Sequence[tuple[str, GpuRow]]) -> Table:
     for server, gpu in rows:
         state = gpu.state + (f" ({gpu.cause})" if gpu.cause else "")
         beside = "".join(f", {name}" for name in gpu.beside)
-        table.add_row(
+        _add_row(
+            table,
             server,
             str(gpu.index),
             gpu.name.removeprefix("NVIDIA "),
@@ -113,5 +120,11 @@ def _alerts(alerts: Sequence[AlertRow]) -> Table:
         table.add_column(column, overflow="fold")
     for alert in alerts:
         style = _STYLES.get(alert.severity, "")
-        table.add_row(Text(alert.name, style=style), alert.server, alert.summary, alert.next_step)
+        name = Text(alert.name, style=style)
+        _add_row(table, name, alert.server, alert.summary, alert.next_step)
     return table
+
+
+def _add_row(table: Table, *cells: str | Text) -> None:
+    """Texts, no markup: a process may be called `[/]`."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
