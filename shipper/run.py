@@ -45,7 +45,11 @@ class Shipper:
             for what in self.spool.unreadable
         ]
         self._finish_drop()
-        self.containers = Containers(config.docker_folder, self._position(containers.SOURCE))
+        known = {**(self._position(containers.SOURCE) or {})}
+        for container in self.state.ended:
+            known.pop(container, None)
+        self.containers = Containers(config.docker_folder, known)
+        self.containers.ended |= set(self.state.ended)
         place = Place(
             config.endpoint, config.bucket, config.region, config.ca_pem, config.credentials_file
         )
@@ -118,6 +122,7 @@ class Shipper:
             if whole:
                 self._rounds.append((began, self.spool.newest))
             self._count_lost()
+            self._note_ended()
         except (OSError, JournalTrouble, chunk.SealFailed, ValueError) as error:
             whole = True
             if str(error) != self._trouble:
@@ -133,6 +138,11 @@ class Shipper:
         while self._lost:
             self.state.missed(None)
             say(self._lost.pop(0))
+
+    def _note_ended(self) -> None:
+        """Positions are written with the lines after them: who has none, is missed at a restart."""
+        self.containers.ended &= set(self._position(containers.SOURCE) or {})
+        self.state.gone(self.containers.ended)
 
     def _take_journal(self, deadline: float | None) -> bool:
         """Whether all of it was read."""

@@ -43,6 +43,8 @@ class State:
     numbers: dict[str, int] = field(default_factory=dict)
     # A chunk that is counted as dropped, and whose file may still be there.
     dropping: int = 0
+    # Containers in the positions that are gone: a restart must not miss them.
+    ended: list[str] = field(default_factory=list)
     # After which cursor lines of the journal were last counted as missed.
     gap_after: str = ""
     # Name of a day's account to the hash of what was uploaded.
@@ -60,7 +62,8 @@ class State:
         known = set(Counters.__dataclass_fields__)
         counters = Counters(**{k: v for k, v in data["counters"].items() if k in known})
         kept = {key: data[key] for key in ("positions", "numbers", "dropping", "rollups")}
-        return cls(path, counters=counters, gap_after=data.get("gap_after", ""), **kept)
+        later = {key: data[key] for key in ("ended", "gap_after") if key in data}
+        return cls(path, counters=counters, **kept, **later)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -76,7 +79,7 @@ class State:
             except OSError:
                 self.positions, self.numbers = before["positions"], before["numbers"]
                 self.dropping, self.rollups = before["dropping"], before["rollups"]
-                self.gap_after = before["gap_after"]
+                self.ended, self.gap_after = before["ended"], before["gap_after"]
                 self.counters = Counters(**before["counters"])
                 raise
 
@@ -86,6 +89,7 @@ class State:
             "positions": self.positions,
             "numbers": self.numbers,
             "dropping": self.dropping,
+            "ended": self.ended,
             "gap_after": self.gap_after,
             "rollups": self.rollups,
             "counters": asdict(self.counters),
@@ -108,6 +112,12 @@ class State:
         """A day's account is in the store."""
         with self._change():
             self.rollups[date] = digest
+
+    def gone(self, containers: set[str]) -> None:
+        """These of the positions have ended."""
+        if containers != set(self.ended):
+            with self._change():
+                self.ended = sorted(containers)
 
     def dropped(self, entry: Entry) -> None:
         """It is given up; counted before its file goes, and only once."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from gpuferry.engine.project import Project
-from gpuferry.errors import FerryError, PrerequisiteMissing, SpecError
+from gpuferry.errors import PrerequisiteMissing, SpecError
 from gpuferry.inventory import Entry
 from gpuferry.operate.console import print_json, say_on_stderr, stdout_console
 from gpuferry.operate.servers import deployed, on_this_stack
@@ -83,8 +83,9 @@ class _Checks:
                 found = [on_this_stack(v, self._project) for v in verify(self._entries)]
                 self._verdicts = [verdict.model_dump() for verdict in found]
                 self._made, self._trouble = time.monotonic(), ""
-            except FerryError as error:
-                self._trouble = f"the checks could not be made: {error}"
+            except Exception as error:
+                # Whatever it was: the next look may succeed, and the page says why there is none.
+                self._trouble = f"the checks could not be made: {error or type(error).__name__}"
             time.sleep(_CHECK_SECONDS)
 
 

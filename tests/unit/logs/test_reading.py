@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from gpuferry.errors import SpecError, StepFailed
 from gpuferry.logs.archive import Archive
@@ -200,6 +201,32 @@ def test_an_unknown_server_is_told_which_there_are() -> None:
     ):
         list(read(archive(bucket), "gpu-2", Wanted()))
     assert list(read(archive(bucket), "gpu-1", Wanted(since=NOON + 1))) == []
+
+
+class Shared(Bucket):
+    """Whose first chunk goes while it is removed; the second one is not to be removed."""
+
+    def paginate(self, **asked: Any) -> Iterator[dict[str, Any]]:
+        yield self.list_object_versions(**asked)
+
+    def list_object_versions(self, **asked: str) -> dict[str, Any]:
+        named = sorted(k for k in self.objects if k.startswith(asked["Prefix"]))
+        return {"Versions": [{"Key": key, "VersionId": "1"} for key in named]}
+
+    def delete_object(self, **asked: str) -> None:
+        if f"{1:016d}-" in asked["Key"]:
+            del self.objects[asked["Key"]]
+        raise ClientError({"Error": {"Code": "InvalidArgument", "Message": "x"}}, "DeleteObject")
+
+
+def test_two_may_prune_at_once_and_what_cannot_be_removed_is_still_an_error() -> None:
+    def old(*moments: int) -> Archive:
+        made = (journal_chunk(journal_entry(n, b"x"), first=n, last=n) for n in moments)
+        return archive(Shared(*made))
+
+    assert old(1).prune(NOON) == 1
+    with pytest.raises(StepFailed, match="InvalidArgument"):
+        old(1, 2).prune(NOON)
 
 
 @pytest.mark.parametrize(
