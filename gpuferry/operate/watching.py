@@ -17,7 +17,7 @@ from gpuferry.inventory import Entry
 from gpuferry.operate.console import print_json, say_on_stderr, stdout_console
 from gpuferry.operate.servers import deployed, on_this_stack
 from gpuferry.verify import verify
-from gpuferry.watch.frame import frame
+from gpuferry.watch.frame import Fitted, frame
 from gpuferry.watch.ring import Ring
 from gpuferry.watch.stream import Streams
 from gpuferry.watch.web import Dashboard
@@ -56,7 +56,7 @@ def top(project: Project, names: list[str], *, seconds: float, once: bool, as_js
         with Live(console=console, screen=True, refresh_per_second=rate) as live:
             try:
                 while True:
-                    live.update(frame(streams.views(), project.stack))
+                    live.update(Fitted(frame(streams.views(), project.stack)))
                     time.sleep(1 / rate)
             except KeyboardInterrupt:
                 # The usual way out of a display that has no other end.

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from agent.server import Server, ensure_token
 from gpuferry.watch import on_server, view, web
-from gpuferry.watch.frame import bar, frame
+from gpuferry.watch.frame import Fitted, bar, frame
 from gpuferry.watch.ring import Ring
 from gpuferry.watch.view import ServerView, duration
 
@@ -140,10 +140,22 @@ def test_the_picture_says_what_is_known_and_not_zero_for_what_is_not() -> None:
     assert "13.7 of 22 GiB" in text
     assert "gpu-1 GPU 1: fault: the GPU is lost" in text
     assert "alerts: not known while gpu-2 is silent" in text
-    lost = next(row for row in text.splitlines() if row.startswith("gpu-1") and "fault" in row)
+    lost = next(row for row in text.splitlines() if row.startswith("gpu-1") and "fault," in row)
     assert "0%" not in lost
     assert lost.count("?") == 3
     assert "refused" in text
+
+
+@pytest.mark.parametrize(("height", "cut"), [(12, True), (500, False)])
+def test_what_does_not_fit_a_window_is_counted_and_what_is_wrong_is_above_it(
+    height: int, cut: bool
+) -> None:
+    views = [view.server(f"gpu-{n}", line() | {"alerts": []}) for n in range(4)]
+    console = Console(width=200, height=height, record=True, file=io.StringIO())
+    console.print(Fitted(frame(views, "made")), end="")
+    rows = console.export_text().splitlines()
+    assert (len(rows) == height, "more lines" in rows[-1]) == (cut, cut)
+    assert any("NotWatched" in row for row in rows[:12])
 
 
 @pytest.mark.parametrize(("share", "text"), [(None, "?"), (0.0, "░" * 10 + "   0%")])
