@@ -91,9 +91,7 @@ def _journal(entry: dict[str, bytes]) -> Line:
     )
 
 
-def _containers(
-    raw: list[bytes], segments: list[dict[str, Any]], begin: int
-) -> Iterator[Line]:
+def _containers(raw: list[bytes], segments: list[dict[str, Any]], begin: int) -> Iterator[Line]:
     """`begin`: the time of a container of which no line tells one."""
     at = 0
     for segment in segments:

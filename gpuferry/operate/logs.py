@@ -47,7 +47,7 @@ def show(
         found = 0
         for line in read(archive, name, wanted):
             found += 1
-            print(_as_json(line) if as_json else as_text(line))
+            print(as_object(line) if as_json else as_text(line))
     if not found:
         say_on_stderr(f"{name} has logs, but no line of them is what was asked for")
 
@@ -165,7 +165,8 @@ def as_text(line: Line) -> str:
     return f"{written(line.time)} " + text.replace("\n", _CONTINUED)
 
 
-def _as_json(line: Line) -> str:
+def as_object(line: Line) -> str:
+    """One line for programs: what is known of it, and always its message."""
     told = {
         "time": written(line.time),
         "message": line.message,
@@ -176,4 +177,6 @@ def _as_json(line: Line) -> str:
         "priority": line.priority,
         "stream": line.stream,
     }
-    return json.dumps({key: value for key, value in told.items() if value not in ("", None)})
+    kept = {key: value for key, value in told.items() if value not in ("", None)}
+    # An empty line is one, too.
+    return json.dumps({"message": "", **kept})

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 # The token by which agents let Prometheus in; `up` makes it, so nobody else may take its name.
 SCRAPE_TOKEN = "gpuferry-scrape-token"  # noqa: S105 -- a name
 # As Prometheus reads them: the larger unit first, each once. Its sum is held in 64 bits of ns.
-_DURATION = re.compile(r"(?=.)([0-9]{1,5}d)?([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?([0-9]{1,5}ms)?")
+_DURATION = re.compile(
+    r"(?=.)([0-9]{1,5}d)?([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?([0-9]{1,5}ms)?"
+)
 
 
 def _url(text: str) -> str:

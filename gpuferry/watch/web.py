@@ -45,7 +45,6 @@ class Dashboard(ThreadingHTTPServer):
         """For whoever may look."""
         return f"http://127.0.0.1:{self.server_address[1]}/{self.secret}/"
 
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away is no news."""
 

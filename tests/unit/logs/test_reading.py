@@ -15,7 +15,7 @@ from gpuferry.errors import SpecError, StepFailed
 from gpuferry.logs.archive import Archive
 from gpuferry.logs.lines import Line, Wanted, lines
 from gpuferry.logs.moments import moment, written
-from gpuferry.operate.logs import as_text, asked, read
+from gpuferry.operate.logs import as_object, as_text, asked, read
 from shipper import keys
 from shipper.chunk import Builder, Made
 
@@ -289,4 +289,8 @@ def test_no_line_moves_the_terminal_or_looks_like_another(monkeypatch: pytest.Mo
 def test_a_line_for_people() -> None:
     line = Line(NOON + 5, "hello", identifier="sshd", pid="7")
     assert as_text(line) == "2026-11-30T12:00:00.000005Z sshd[7]: hello"
+    told = json.loads(as_object(Line(NOON, "", container="job", priority=0)))
+    assert told == {
+        "time": "2026-11-30T12:00:00.000000Z", "message": "", "container": "job", "priority": 0,
+    }  # fmt: skip
     assert written(NOON + 1_000_000) == "2026-11-30T12:00:01.000000Z"
