@@ -223,6 +223,7 @@ class Shipper:
                 "waiting_bytes": self.spool.size,
                 "oldest_waiting": oldest.first / 1e6 if oldest else None,
                 "unread_containers": self.containers.others,
+                "lost_at": self.state.lost_at,
                 **asdict(self.state.counters),
             }
         try:

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -49,6 +50,8 @@ class State:
     gap_after: str = ""
     # Name of a day's account to the hash of what was uploaded.
     rollups: dict[str, str] = field(default_factory=dict)
+    # When lines were lost last (wall clock); 0: never.
+    lost_at: float = 0.0
     counters: Counters = field(default_factory=Counters)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -62,7 +65,7 @@ class State:
         known = set(Counters.__dataclass_fields__)
         counters = Counters(**{k: v for k, v in data["counters"].items() if k in known})
         kept = {key: data[key] for key in ("positions", "numbers", "dropping", "rollups")}
-        later = {key: data[key] for key in ("ended", "gap_after") if key in data}
+        later = {key: data[key] for key in ("ended", "gap_after", "lost_at") if key in data}
         return cls(path, counters=counters, **kept, **later)
 
     @contextmanager
@@ -80,6 +83,7 @@ class State:
                 self.positions, self.numbers = before["positions"], before["numbers"]
                 self.dropping, self.rollups = before["dropping"], before["rollups"]
                 self.ended, self.gap_after = before["ended"], before["gap_after"]
+                self.lost_at = before["lost_at"]
                 self.counters = Counters(**before["counters"])
                 raise
 
@@ -91,6 +95,7 @@ class State:
             "dropping": self.dropping,
             "ended": self.ended,
             "gap_after": self.gap_after,
+            "lost_at": self.lost_at,
             "rollups": self.rollups,
             "counters": asdict(self.counters),
         }
@@ -123,7 +128,7 @@ class State:
         """It is given up; counted before its file goes, and only once."""
         with self._change():
             self._pass(entry)
-            self.dropping = entry.number
+            self.dropping, self.lost_at = entry.number, time.time()
             self.counters.dropped_chunks += 1
             self.counters.dropped_lines += entry.lines
 
@@ -136,7 +141,7 @@ class State:
         if after and after == self.gap_after:
             return False
         with self._change():
-            self.gap_after = after or self.gap_after
+            self.gap_after, self.lost_at = after or self.gap_after, time.time()
             if lines is None:
                 self.counters.uncounted_gaps += 1
             else:

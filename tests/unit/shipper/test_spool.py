@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,7 @@ def test_what_could_not_be_written_down_has_not_happened(
             change()
     assert (state.counters, state.positions, state.numbers) == (Counters(), {}, {})
     assert (state.dropping, state.rollups) == (0, {})
+    assert (state.gap_after, state.lost_at) == ("", 0.0)
     monkeypatch.undo()
     assert state.missed(7, "cursor")
     assert not state.missed(7, "cursor")
@@ -101,6 +103,7 @@ def test_what_could_not_be_written_down_has_not_happened(
     assert not again.missed(7, "cursor")
     assert again.counters.missed_lines == 7
     assert again.missed(2, "another cursor")
+    assert abs(again.lost_at - time.time()) < 60
 
 
 def test_what_could_not_be_given_up_is_taken_back_in_order(tmp_path: Path) -> None:
