@@ -43,22 +43,26 @@ class Containers:
         self._others: dict[str, tuple[str, str]] = {}
         # Containers of which something was lost, since last asked.
         self._gaps: list[str] = []
+        # Containers that are gone and have nothing left to be read, or that is counted as lost.
+        self.ended: set[str] = set()
         self._first = True
 
     def scan(self) -> None:
         """Open the logs of new containers."""
         try:
-            present = set(os.listdir(self._folder))
+            present, there = set(os.listdir(self._folder)), True
         except OSError:
-            present = set()
+            # Not there yet, say on a disk that is opened after the boot: nothing is gone.
+            present, there = set(), False
         self._others = {c: told for c, told in self._others.items() if c in present}
         for container in present - self._followed.keys() - self._others.keys():
             self._open(container)
-        if self._first:
+        if self._first and there:
             self._first = False
             for container in self._known.keys() - self._followed.keys():
                 # Removed while nobody looked: what it had written since is gone.
                 self._gaps.append(container[:12])
+                self.ended.add(container)
                 del self._known[container]
 
     @property
@@ -145,6 +149,11 @@ class Containers:
                         "lines": builder.lines - lines,
                     }
                 )
+            if builder.raw >= MOST_RAW_BYTES:
+                # The next chunk begins with the others: who logs fast must not keep them waiting.
+                if followed.id in self._followed:
+                    self._followed[followed.id] = self._followed.pop(followed.id)
+                break
         if not segments:
             return None
         times = times or [time.time_ns() // 1000]
@@ -170,6 +179,7 @@ class Containers:
                 continue
             if not files:
                 self._forget(followed)
+                self.ended.add(followed.id)
                 return b""
             inodes = [inode for inode, _ in files]
             at = inodes.index(followed.inode) if followed.inode in inodes else -1

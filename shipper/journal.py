@@ -128,7 +128,8 @@ def _cut(pipe: Any, cursor: str | None, gap: Callable[[int | None], None]) -> It
     first, last = b"", b""
     seen = cursor is None
     while True:
-        block = pipe.read(_BLOCK)
+        # One entry may have hundreds of MB; in blocks of one size that would be copied each time.
+        block = pipe.read(max(_BLOCK, len(rest)))
         data = rest + block
         start = at = latest = count = 0
         while (end := entry_end(data, at)) > 0:

@@ -39,11 +39,17 @@ class Shipper:
         self.config = config
         self.state = State.load(config.state_folder)
         self.spool = Spool(os.path.join(config.state_folder, "spool"), self.state.highest)
-        for what in self.spool.unreadable:
-            say(f"a chunk in the spool was broken, its lines are lost: {what}")
-            self.state.missed(None)
+        # Sentences about what was lost, to be counted and said: neither works on a full disk.
+        self._lost = [
+            f"a chunk in the spool was broken, its lines are lost: {what}"
+            for what in self.spool.unreadable
+        ]
         self._finish_drop()
-        self.containers = Containers(config.docker_folder, self._position(containers.SOURCE))
+        known = {**(self._position(containers.SOURCE) or {})}
+        for container in self.state.ended:
+            known.pop(container, None)
+        self.containers = Containers(config.docker_folder, known)
+        self.containers.ended |= set(self.state.ended)
         place = Place(
             config.endpoint, config.bucket, config.region, config.ca_pem, config.credentials_file
         )
@@ -79,7 +85,8 @@ class Shipper:
         while not stop:
             if time.monotonic() >= due:
                 due = time.monotonic() + self.config.delay_seconds
-                self.round()
+                if not self.round():
+                    due = 0.0
             self.containers.scan()
             self.tell()
             if not self.uploader.is_alive():
@@ -97,51 +104,79 @@ class Shipper:
     def stop(self) -> None:
         """Take what is there and send it, as far as there is time; the rest is on the disk."""
         deadline = time.monotonic() + self.config.stop_seconds
-        self.round(deadline)
+        while not self.round(deadline) and time.monotonic() < deadline:
+            pass
         self.uploader.wake(stop=True)
         self.uploader.join(max(0.0, deadline - time.monotonic()))
         self.tell()
         self.containers.close()
 
-    def round(self, deadline: float | None = None) -> None:
-        """Read all sources once."""
+    def round(self, deadline: float | None = None) -> bool:
+        """Read all sources once; False when there is more to be read at once."""
         began = time.time()
         self.containers.scan()
         try:
-            self._take_containers(deadline)
-            self._take_journal(deadline)
+            # Both, whatever the first one says.
+            whole = all([self._take_containers(deadline), self._take_journal(deadline)])
             self._trouble = ""
-            self._rounds.append((began, self.spool.newest))
+            if whole:
+                self._rounds.append((began, self.spool.newest))
+            self._count_lost()
+            self._note_ended()
         except (OSError, JournalTrouble, chunk.SealFailed, ValueError) as error:
+            whole = True
             if str(error) != self._trouble:
                 say(f"reading stops for now: {error}")
             self._trouble = str(error)
-        for name in self.containers.gaps():
-            say(f"lines of container {name} were gone before they could be read")
-            self.state.missed(None)
+        return whole
 
-    def _take_journal(self, deadline: float | None) -> None:
+    def _count_lost(self) -> None:
+        self._lost += [
+            f"lines of container {name} were gone before they could be read"
+            for name in self.containers.gaps()
+        ]
+        while self._lost:
+            self.state.missed(None)
+            say(self._lost.pop(0))
+
+    def _note_ended(self) -> None:
+        """Positions are written with the lines after them: who has none, is missed at a restart."""
+        self.containers.ended &= set(self._position(containers.SOURCE) or {})
+        self.state.gone(self.containers.ended)
+
+    def _take_journal(self, deadline: float | None) -> bool:
+        """Whether all of it was read."""
         position = self._position(journal.SOURCE)
         # What was lost is told in the shipper's own lines.
         units = (*self.config.units, _OWN_UNIT) if self.config.units else ()
-        for made in journal.chunks(position, units, self._journal_gap):
-            self._keep(made, chunk.seal(made.body(self.config.server), self.config.recipient))
-            if deadline is not None and time.monotonic() > deadline:
-                return
 
-    def _take_containers(self, deadline: float | None) -> None:
+        def gap(lines: int | None) -> None:
+            self._journal_gap(lines, str(position))
+
+        # In steps, between which new containers are found and a stop is heard.
+        found = journal.chunks(position, units, gap)
+        for number, made in enumerate(found, 1):
+            self._keep(made, chunk.seal(made.body(self.config.server), self.config.recipient))
+            late = deadline is not None and time.monotonic() > deadline
+            if late or number == _MOST_CHUNKS:
+                return False
+        return True
+
+    def _take_containers(self, deadline: float | None) -> bool:
+        """Whether all was read that was there."""
         # Who logs faster than that must not keep the journal waiting.
         for _ in range(_MOST_CHUNKS):
             if self._unspooled is None:
                 made = self.containers.take()
                 if made is None:
-                    return
+                    return True
                 self._unspooled = (made, made.body(self.config.server))
             made, body = self._unspooled
             self._keep(made, chunk.seal(body, self.config.recipient))
             self._unspooled = None
             if deadline is not None and time.monotonic() > deadline:
-                return
+                break
+        return False
 
     def _keep(self, made: chunk.Made, body: bytes) -> None:
         key = made.key(self.config.server, sealed=bool(self.config.recipient))
@@ -151,18 +186,23 @@ class Shipper:
             entry = self.spool.give_up()
             if entry is None:
                 break
-            self.state.dropped(entry)
-            self.spool.remove(entry)
+            try:
+                self.state.dropped(entry)
+                self.spool.remove(entry)
+            except OSError as error:
+                self.spool.take_back(entry)
+                say(f"the spool is too full, and nothing could be dropped: {error}")
+                break
             say(
                 f"dropped {entry.lines} lines of {entry.source} that the object store did not "
                 f"take: the spool is full ({self.config.spool_bytes} bytes)"
             )
         self.uploader.new()
 
-    def _journal_gap(self, lines: int | None) -> None:
+    def _journal_gap(self, lines: int | None, after: str) -> None:
         many = "an unknown number of" if lines is None else str(lines)
-        say(f"{many} journal entries were gone before they could be read")
-        self.state.missed(lines)
+        if self.state.missed(lines, after):
+            say(f"{many} journal entries were gone before they could be read")
 
     def tell(self) -> None:
         """Write the status: what `ferry check` reads."""
@@ -183,6 +223,7 @@ class Shipper:
                 "waiting_bytes": self.spool.size,
                 "oldest_waiting": oldest.first / 1e6 if oldest else None,
                 "unread_containers": self.containers.others,
+                "lost_at": self.state.lost_at,
                 **asdict(self.state.counters),
             }
         try:

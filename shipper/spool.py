@@ -113,6 +113,12 @@ class Spool:
             self._entries = [e for e in self._entries if e is not found]
             return found
 
+    def take_back(self, entry: Entry) -> None:
+        """It was not given up after all."""
+        with self._lock:
+            others = [e for e in self._entries if e.number != entry.number]
+            self._entries = sorted([*others, entry], key=lambda e: e.number)
+
     def find(self, number: int) -> Entry | None:
         """The one with this number."""
         with self._lock:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -40,8 +44,14 @@ class State:
     numbers: dict[str, int] = field(default_factory=dict)
     # A chunk that is counted as dropped, and whose file may still be there.
     dropping: int = 0
+    # Containers in the positions that are gone: a restart must not miss them.
+    ended: list[str] = field(default_factory=list)
+    # After which cursor lines of the journal were last counted as missed.
+    gap_after: str = ""
     # Name of a day's account to the hash of what was uploaded.
     rollups: dict[str, str] = field(default_factory=dict)
+    # When lines were lost last (wall clock); 0: never.
+    lost_at: float = 0.0
     counters: Counters = field(default_factory=Counters)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -55,20 +65,40 @@ class State:
         known = set(Counters.__dataclass_fields__)
         counters = Counters(**{k: v for k, v in data["counters"].items() if k in known})
         kept = {key: data[key] for key in ("positions", "numbers", "dropping", "rollups")}
-        return cls(path, counters=counters, **kept)
+        later = {key: data[key] for key in ("ended", "gap_after", "lost_at") if key in data}
+        return cls(path, counters=counters, **kept, **later)
 
-    def save(self) -> None:
-        """Write it, so that it survives a crash."""
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Change it and write it, so that it survives a crash; both or, on a full disk, neither.
+
+        Otherwise what is tried again would be counted again.
+        """
         with self.lock:
-            data = {
-                "version": VERSION,
-                "positions": self.positions,
-                "numbers": self.numbers,
-                "dropping": self.dropping,
-                "rollups": self.rollups,
-                "counters": asdict(self.counters),
-            }
-            write_whole(self.path, json.dumps(data, sort_keys=True).encode())
+            before = copy.deepcopy(self._plain())
+            try:
+                yield
+                write_whole(self.path, json.dumps(self._plain(), sort_keys=True).encode())
+            except OSError:
+                self.positions, self.numbers = before["positions"], before["numbers"]
+                self.dropping, self.rollups = before["dropping"], before["rollups"]
+                self.ended, self.gap_after = before["ended"], before["gap_after"]
+                self.lost_at = before["lost_at"]
+                self.counters = Counters(**before["counters"])
+                raise
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "positions": self.positions,
+            "numbers": self.numbers,
+            "dropping": self.dropping,
+            "ended": self.ended,
+            "gap_after": self.gap_after,
+            "lost_at": self.lost_at,
+            "rollups": self.rollups,
+            "counters": asdict(self.counters),
+        }
 
     @property
     def highest(self) -> int:
@@ -77,30 +107,46 @@ class State:
 
     def shipped(self, entry: Entry, size: int) -> None:
         """The store has been seen to have it."""
-        with self.lock:
+        with self._change():
             self._pass(entry)
             self.counters.shipped_chunks += 1
             self.counters.shipped_lines += entry.lines
             self.counters.shipped_bytes += size
-            self.save()
+
+    def uploaded(self, date: str, digest: str) -> None:
+        """A day's account is in the store."""
+        with self._change():
+            self.rollups[date] = digest
+
+    def gone(self, containers: set[str]) -> None:
+        """These of the positions have ended."""
+        if containers != set(self.ended):
+            with self._change():
+                self.ended = sorted(containers)
 
     def dropped(self, entry: Entry) -> None:
         """It is given up; counted before its file goes, and only once."""
-        with self.lock:
+        with self._change():
             self._pass(entry)
-            self.dropping = entry.number
+            self.dropping, self.lost_at = entry.number, time.time()
             self.counters.dropped_chunks += 1
             self.counters.dropped_lines += entry.lines
-            self.save()
 
-    def missed(self, lines: int | None) -> None:
-        """Lines are gone that nobody read; None: nobody knows how many."""
-        with self.lock:
+    def missed(self, lines: int | None, after: str = "") -> bool:
+        """Lines are gone that nobody read; None: nobody knows how many.
+
+        `after`: the cursor that they followed. False when those were counted already: until what
+        comes next is kept, the same gap is found again.
+        """
+        if after and after == self.gap_after:
+            return False
+        with self._change():
+            self.gap_after, self.lost_at = after or self.gap_after, time.time()
             if lines is None:
                 self.counters.uncounted_gaps += 1
             else:
                 self.counters.missed_lines += lines
-            self.save()
+        return True
 
     def _pass(self, entry: Entry) -> None:
         # A chunk on its way may be verified after a newer one was dropped.

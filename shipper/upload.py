@@ -120,9 +120,7 @@ class Uploader(threading.Thread):
             key = keys.rollup(self._server, date, machine(), sealed=bool(self._recipient))
             self._store.put(key, chunk.seal(data, self._recipient))
             self._sent_today[date] = now
-            with self._state.lock:
-                self._state.rollups[date] = digest
-                self._state.save()
+            self._state.uploaded(date, digest)
         self._well()
 
     def _well(self) -> None:

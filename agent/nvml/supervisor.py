@@ -35,6 +35,10 @@ class Limits:
     # A refusal costs little, and a driver that was just loaded is to be seen soon.
     back_off_most: float = 15.0
     abandoned_most: int = 2
+    # The agent looks each second: after longer it was itself stopped, or the machine paused.
+    absence: float = 5.0
+    # What its child, which was stopped as well, then has to be heard.
+    chance: float = 3.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,12 @@ def notice(life: Life, now: float, limits: Limits) -> Life:
     if silent_seconds(life, now) > limits.silence and not life.hung:
         return replace(life, hung=True)
     return life
+
+
+def excuse(life: Life, now: float, limits: Limits) -> Life:
+    """After an absence of the agent itself: the silence of that time says nothing of the driver."""
+    heard = now - limits.silence + limits.chance
+    return replace(life, heard=max(life.heard, heard), since=max(life.since, heard))
 
 
 def decide(life: Life, now: float, limits: Limits) -> Step:
@@ -103,6 +113,9 @@ class Supervisor:
         self._process: subprocess.Popen[bytes] | None = None
         self._abandoned: list[subprocess.Popen[bytes]] = []
         self._buffer = b""
+        self._stepped: float | None = None
+        # Once until something is heard: an agent that is always late would never find a hang.
+        self._excused = False
         descriptor = os.memfd_create("nvml-call")
         os.ftruncate(descriptor, _MARK_BYTES)
         self._mark_descriptor = descriptor
@@ -127,6 +140,7 @@ class Supervisor:
 
     def heard(self, message: dict[str, Any], now: float) -> None:
         """Take note of a line."""
+        self._excused = False
         if message["kind"] == "failed":
             self.trouble = {"code": message["code"], "text": message["text"]}
             # It answers, if only with a refusal.
@@ -141,6 +155,11 @@ class Supervisor:
     def step(self, now: float) -> None:
         """Start, end or give up the child, as it is due."""
         self._reap(now)
+        late = self._stepped is not None and now - self._stepped > self.limits.absence
+        self._stepped = now
+        if late and not self._excused and not self.life.hung:
+            self._excused = True
+            self.life = excuse(self.life, now, self.limits)
         before = self.life.hung
         self.life = notice(self.life, now, self.limits)
         if self.life.hung and not before:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuferry.cli.options import DIRECTORY, STACK, Directory, Stack, project
+from gpuferry.errors import SpecError
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +37,11 @@ def logs(
 
     named = project(directory, stack)
     if prune:
+        if (name, since, until, unit, container) != (None,) * 5:
+            raise SpecError(
+                "--prune takes no server and no other option: it removes what is older than "
+                "gpuferry:logs.retention_days, of all servers."
+            )
         reading.prune(named, as_json=json)
         return
     reading.show(

@@ -13,6 +13,7 @@ from typing import Any
 
 import boto3
 from botocore.client import Config
+from botocore.exceptions import ClientError
 
 from gpuferry.logs import seal
 from gpuferry.logs.lines import Line, Wanted, lines
@@ -96,11 +97,19 @@ class Archive:
                     chunk = keys.parse(entry["Key"])
                     if chunk is None or chunk.last >= before:
                         continue
-                    self._client.delete_object(
-                        Bucket=self._bucket, Key=chunk.key, VersionId=entry["VersionId"]
-                    )
+                    self._remove(chunk.key, entry["VersionId"])
                     gone.add(chunk.key)
         return len(gone)
+
+    def _remove(self, key: str, version: str) -> None:
+        try:
+            self._client.delete_object(Bucket=self._bucket, Key=key, VersionId=version)
+        except ClientError:
+            # Two may prune at once, and versitygw refuses what is gone already; S3 does not.
+            told = self._client.list_object_versions(Bucket=self._bucket, Prefix=key)
+            left = [*told.get("Versions", []), *told.get("DeleteMarkers", [])]
+            if any((e["Key"], e["VersionId"]) == (key, version) for e in left):
+                raise
 
 
 @contextmanager

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuferry.errors import StepFailed
-from shipper import journal
+from shipper import journal, keys
 from shipper.containers import moment_of
+
+# Of syslog; the field is whatever its writer put there.
+_PRIORITIES = set("01234567")
 
 
 @dataclass(frozen=True)
@@ -62,45 +65,60 @@ def lines(data: bytes, what: str) -> list[Line]:
         if len(raw) != header["bytes"]:
             raise ValueError(f"{len(raw)} bytes of {header['bytes']}")
         if header["source"] == "containers":
-            found = _containers(raw.split(b"\n")[:-1], header["segments"])
+            named = keys.parse(what)
+            begin = named.first if named else 0
+            found = _containers(raw.split(b"\n")[:-1], header["segments"], begin)
             return sorted(found, key=lambda line: line.time)
         return [_journal(journal.fields(entry)) for entry in journal.entries(raw)]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
         raise StepFailed(f"{what} is broken: {error}") from None
 
 
 def _journal(entry: dict[str, bytes]) -> Line:
     text = {name: value.decode(errors="replace") for name, value in entry.items()}
     priority = text.get("PRIORITY", "")
+    # Whoever may log can write these two; what systemd and Docker say is root's (journalctl(1) -u).
+    by_root = text if text.get("_UID") == "0" else {}
     return Line(
         time=int(text["__REALTIME_TIMESTAMP"]),
         message=text.get("MESSAGE", ""),
         unit=text.get("_SYSTEMD_UNIT", ""),
-        about=text.get("UNIT", ""),
-        container=text.get("CONTAINER_NAME", ""),
+        about=by_root.get("UNIT", ""),
+        container=by_root.get("CONTAINER_NAME", ""),
         identifier=text.get("SYSLOG_IDENTIFIER") or text.get("_COMM", ""),
         pid=text.get("_PID", ""),
-        priority=int(priority) if priority.isdigit() else None,
+        priority=int(priority) if priority in _PRIORITIES else None,
     )
 
 
-def _containers(raw: list[bytes], segments: list[dict[str, Any]]) -> Iterator[Line]:
+def _containers(raw: list[bytes], segments: list[dict[str, Any]], begin: int) -> Iterator[Line]:
+    """`begin`: the time of a container of which no line tells one."""
     at = 0
     for segment in segments:
         own = raw[at : at + segment["lines"]]
         at += segment["lines"]
+        # A line that tells no time has that of the one before, or of the first that tells one.
+        moment = next(filter(None, map(moment_of, own)), begin)
         # Docker cuts a line at 16 KiB; only its last part ends with a newline.
         begun: dict[str, str] = {}
         for entry in own:
-            told = json.loads(entry)
-            stream, text = str(told.get("stream", "")), begun.pop(told.get("stream", ""), "")
-            text += told["log"]
+            moment = moment_of(entry) or moment
+            stream, text = _written_by_docker(entry)
+            text = begun.pop(stream, "") + text
             if not text.endswith("\n") and entry is not own[-1]:
                 begun[stream] = text
                 continue
             yield Line(
-                moment_of(entry), text.removesuffix("\n"), container=segment["container"],
-                stream=stream,
-            )  # fmt: skip
+                moment, text.removesuffix("\n"), container=segment["container"], stream=stream
+            )
         for stream, text in begun.items():
-            yield Line(moment_of(own[-1]), text, container=segment["container"], stream=stream)
+            yield Line(moment, text, container=segment["container"], stream=stream)
+
+
+def _written_by_docker(entry: bytes) -> tuple[str, str]:
+    """Stream and text of a line; one that was torn (a full disk, a power cut) comes as it is."""
+    try:
+        told = json.loads(entry)
+        return str(told.get("stream", "")), told["log"] + ""
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return "", entry.decode(errors="replace") + "\n"

@@ -23,13 +23,14 @@ def moment(text: str, option: str, now: datetime.datetime) -> int:
             moment = now - datetime.timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]])
         else:
             moment = datetime.datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        moment = moment.astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         raise SpecError(
             f"{option}: {text!r} is no moment; accepted: 30m, 2h, 3d (ago), 2026-11-30, "
             "2026-11-30T21:57:00 (UTC)."
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
     return max(0, int(moment.timestamp() * 1e6))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gpuferry.errors import PrerequisiteMissing
 
@@ -33,7 +34,8 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        # No markup: what servers and people named may hold square brackets.
+        table.add_row(*map(Text, row))
     stdout_console().print(table)
 
 

@@ -14,6 +14,7 @@ from gpuferry.engine import find
 from gpuferry.engine.project import Project
 from gpuferry.engine.run import Pulumi
 from gpuferry.errors import PrerequisiteMissing, SpecError
+from gpuferry.harmless import harmless
 from gpuferry.logs.archive import Archive, open_archive
 from gpuferry.logs.lines import Line, Wanted
 from gpuferry.logs.moments import moment, written
@@ -22,6 +23,7 @@ from gpuferry.prepare import packages
 from shipper.keys import Chunk
 
 _PROGRESS_SECONDS = 2.0
+_CONTINUED = "\n" + 28 * " "
 
 
 def show(
@@ -35,21 +37,47 @@ def show(
     as_json: bool,
 ) -> None:
     """Lines of one server, or the names of the servers that have any."""
-    if unit and container:
-        raise SpecError("Give --unit or --container, not both.")
-    now = datetime.datetime.now(datetime.UTC)
-    wanted = Wanted(
-        since=moment(since, "--since", now) if since else 0,
-        until=moment(until, "--until", now) if until else 1 << 62,
-        unit=unit or "",
-        container=container or "",
-    )
+    wanted = asked(since, until, unit, container, datetime.datetime.now(datetime.UTC))
+    if name is None and wanted != Wanted():
+        raise SpecError("Which server? Give its name; ./ferry logs alone says which there are.")
     with open_archive(_access(project)) as archive:
         if name is None:
             _list(archive, as_json)
             return
+        found = 0
         for line in read(archive, name, wanted):
-            print(_as_json(line) if as_json else as_text(line))
+            found += 1
+            print(as_object(line) if as_json else as_text(line))
+    if not found:
+        say_on_stderr(f"{name} has logs, but no line of them is what was asked for")
+
+
+def asked(
+    since: str | None,
+    until: str | None,
+    unit: str | None,
+    container: str | None,
+    now: datetime.datetime,
+) -> Wanted:
+    """What the options ask for.
+
+    Raises:
+        SpecError: one of them is empty, or together they can never have a line.
+    """
+    for option, value in (("--unit", unit), ("--container", container)):
+        if value is not None and not value.strip():
+            raise SpecError(f"{option} is empty; give a name, or leave it out for all.")
+    if unit and container:
+        raise SpecError("Give --unit or --container, not both.")
+    wanted = Wanted(
+        since=0 if since is None else moment(since, "--since", now),
+        until=1 << 62 if until is None else moment(until, "--until", now),
+        unit=unit or "",
+        container=container or "",
+    )
+    if wanted.until <= wanted.since:
+        raise SpecError(f"--until {until} is not after --since {since}; no line can be of then.")
+    return wanted
 
 
 def read(archive: Archive, name: str, wanted: Wanted) -> Iterator[Line]:
@@ -124,18 +152,21 @@ def _list(archive: Archive, as_json: bool) -> None:
 
 
 def as_text(line: Line) -> str:
-    """One line for people; what would move their terminal is shown, not sent."""
+    """One line for people; what would move their terminal is shown, not sent.
+
+    Lines after the first are indented, so that none looks like an entry of its own.
+    """
     who = line.container or line.identifier or line.unit or "kernel"
     pid = f"[{line.pid}]" if line.pid else ""
-    text = line.message if sys.stdout.isatty() is False else _harmless(line.message)
-    return f"{written(line.time)} {who}{pid}: {text}"
+    # A container with a terminal ends its lines with both.
+    message = line.message.rstrip("\r\n")
+    text = f"{who}{pid}: {message}"
+    text = harmless(text) if sys.stdout.isatty() else text
+    return f"{written(line.time)} " + text.replace("\n", _CONTINUED)
 
 
-def _harmless(text: str) -> str:
-    return "".join(c if c.isprintable() or c in "\t\n" else repr(c)[1:-1] for c in text)
-
-
-def _as_json(line: Line) -> str:
+def as_object(line: Line) -> str:
+    """One line for programs: what is known of it, and always its message."""
     told = {
         "time": written(line.time),
         "message": line.message,
@@ -146,4 +177,6 @@ def _as_json(line: Line) -> str:
         "priority": line.priority,
         "stream": line.stream,
     }
-    return json.dumps({key: value for key, value in told.items() if value not in ("", None)})
+    kept = {key: value for key, value in told.items() if value not in ("", None)}
+    # An empty line is one, too.
+    return json.dumps({"message": "", **kept})

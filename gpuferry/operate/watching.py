@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.live import Live
 
 from gpuferry.engine.project import Project
-from gpuferry.errors import FerryError, PrerequisiteMissing, SpecError
+from gpuferry.errors import PrerequisiteMissing, SpecError
 from gpuferry.inventory import Entry
 from gpuferry.operate.console import print_json, say_on_stderr, stdout_console
 from gpuferry.operate.servers import deployed, on_this_stack
 from gpuferry.verify import verify
-from gpuferry.watch.frame import frame
+from gpuferry.watch.frame import Fitted, frame
 from gpuferry.watch.ring import Ring
 from gpuferry.watch.stream import Streams
 from gpuferry.watch.web import Dashboard
@@ -38,9 +38,9 @@ def top(project: Project, names: list[str], *, seconds: float, once: bool, as_js
     """
     servers = [entry.server for entry in deployed(project, names)]
     with Streams(servers, seconds) as streams:
-        say_on_stderr("connecting")
-        streams.wait(_FIRST_SECONDS)
         if once or as_json or not sys.stdout.isatty():
+            say_on_stderr("connecting")
+            streams.wait(_FIRST_SECONDS)
             views = streams.views()
             if as_json:
                 rows = [dataclasses.asdict(view) for view in views]
@@ -56,7 +56,7 @@ def top(project: Project, names: list[str], *, seconds: float, once: bool, as_js
         with Live(console=console, screen=True, refresh_per_second=rate) as live:
             try:
                 while True:
-                    live.update(frame(streams.views(), project.stack))
+                    live.update(Fitted(frame(streams.views(), project.stack)))
                     time.sleep(1 / rate)
             except KeyboardInterrupt:
                 # The usual way out of a display that has no other end.
@@ -83,8 +83,9 @@ class _Checks:
                 found = [on_this_stack(v, self._project) for v in verify(self._entries)]
                 self._verdicts = [verdict.model_dump() for verdict in found]
                 self._made, self._trouble = time.monotonic(), ""
-            except FerryError as error:
-                self._trouble = f"the checks could not be made: {error}"
+            except Exception as error:
+                # Whatever it was: the next look may succeed, and the page says why there is none.
+                self._trouble = f"the checks could not be made: {error or type(error).__name__}"
             time.sleep(_CHECK_SECONDS)
 
 
@@ -104,7 +105,7 @@ def dashboard(project: Project, names: list[str], *, port: int, seconds: float) 
 
         def history(query: dict[str, str]) -> dict[str, Any]:
             try:
-                hours = min(max(float(query.get("hours", "")), 0.1), _MOST_HOURS)
+                hours = min(max(0.1, float(query.get("hours", ""))), _MOST_HOURS)
             except ValueError:
                 hours = 6.0
             end = time.time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 # The token by which agents let Prometheus in; `up` makes it, so nobody else may take its name.
 SCRAPE_TOKEN = "gpuferry-scrape-token"  # noqa: S105 -- a name
-_DURATION = r"^([0-9]+(ms|[smhd]))+$"
+# As Prometheus reads them: the larger unit first, each once. Its sum is held in 64 bits of ns.
+_DURATION = re.compile(
+    r"(?=.)([0-9]{1,5}d)?([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?([0-9]{1,5}ms)?"
+)
 
 
 def _url(text: str) -> str:
@@ -45,6 +49,15 @@ def _host_and_port(text: str) -> str:
     return text
 
 
+def _duration(text: str) -> str:
+    if not _DURATION.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no duration; accepted: numbers with d, h, m, s or ms, the larger first, "
+            "such as 90s or 1h30m"
+        )
+    return text
+
+
 def is_private(address: str) -> bool:
     """Whether an address is one of a private network (RFC 1918, RFC 4193) or loopback."""
     try:
@@ -59,7 +72,7 @@ def is_private(address: str) -> bool:
 
 WebAddress = Annotated[str, AfterValidator(_url)]
 Mail = Annotated[str, StringConstraints(pattern=r"^[^@\s,]+@[^@\s,]+$")]
-Duration = Annotated[str, StringConstraints(pattern=_DURATION)]
+Duration = Annotated[str, AfterValidator(_duration)]
 
 
 class WebhookReceiver(Strict):

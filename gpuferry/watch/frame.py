@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -16,22 +17,42 @@ _GIB = 1 << 30
 
 
 def frame(views: Sequence[ServerView], stack: str) -> RenderableType:
-    """One picture of all servers."""
+    """One picture of all servers; what is wrong stands above what may not fit a window."""
     parts: list[RenderableType] = [_servers(views, stack)]
-    rows = [(view.name, gpu) for view in views for gpu in view.gpus]
-    if rows:
-        parts += [Text(), _gpus(rows)]
-    for view in views:
-        for gpu in view.gpus:
-            if gpu.severity != "info":
-                parts.append(_finding(f"{view.name} GPU {gpu.index}", gpu))
     alerts = [alert for view in views for alert in view.alerts or ()]
     if alerts:
         parts += [Text(), _alerts(alerts)]
     elif all(view.alerts is None for view in views):
-        text = "alerts: not watched (no server of this stack runs the monitoring role)"
+        silent = ", ".join(view.name for view in views if view.at is None)
+        text = (
+            f"alerts: not known while {silent} is silent"
+            if silent
+            else "alerts: not watched (none of these servers runs the monitoring role)"
+        )
         parts += [Text(), Text(text, style="dim")]
+    rows = [(view.name, gpu) for view in views for gpu in view.gpus]
+    wrong = [_finding(f"{n} GPU {gpu.index}", gpu) for n, gpu in rows if gpu.severity != "info"]
+    parts += [Text(), *wrong] if wrong else []
+    parts += [Text(), _gpus(rows)] if rows else []
     return Group(*parts)
+
+
+class Fitted:
+    """A picture cut to the height of the terminal, which says so."""
+
+    def __init__(self, picture: RenderableType) -> None:
+        self._picture = picture
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines that fit; instead of the last one, how many do not."""
+        lines = console.render_lines(self._picture, options.update(height=None), pad=False)
+        kept = lines if len(lines) <= console.height else lines[: console.height - 1]
+        for line in kept:
+            yield from line
+            yield Segment.line()
+        if len(kept) < len(lines):
+            more = f"{len(lines) - len(kept)} more lines: a higher window, fewer servers, or --once"
+            yield Text(more, style="reverse", end="")
 
 
 def _servers(views: Sequence[ServerView], stack: str) -> Table:
@@ -42,7 +63,8 @@ def _servers(views: Sequence[ServerView], stack: str) -> Table:
     for view in views:
         note = view.trouble or ("reboot needed" if view.reboot_needed else "")
         style = "bold red" if view.trouble else "yellow"
-        table.add_row(
+        _add_row(
+            table,
             view.name,
             "" if view.load is None else f"{view.load:.1f} of {view.cpus}",
             _memory(view),
@@ -71,7 +93,8 @@ def _gpus(rows: Sequence[tuple[str, GpuRow]]) -> Table:
     for server, gpu in rows:
         state = gpu.state + (f" ({gpu.cause})" if gpu.cause else "")
         beside = "".join(f", {name}" for name in gpu.beside)
-        table.add_row(
+        _add_row(
+            table,
             server,
             str(gpu.index),
             gpu.name.removeprefix("NVIDIA "),
@@ -113,5 +136,11 @@ def _alerts(alerts: Sequence[AlertRow]) -> Table:
         table.add_column(column, overflow="fold")
     for alert in alerts:
         style = _STYLES.get(alert.severity, "")
-        table.add_row(Text(alert.name, style=style), alert.server, alert.summary, alert.next_step)
+        name = Text(alert.name, style=style)
+        _add_row(table, name, alert.server, alert.summary, alert.next_step)
     return table
+
+
+def _add_row(table: Table, *cells: str | Text) -> None:
+    """Texts, no markup: a process may be called `[/]`."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))

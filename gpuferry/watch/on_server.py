@@ -6,6 +6,7 @@ It ends by itself when nobody reads any more. Arguments: the seconds between two
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import pwd
@@ -16,6 +17,8 @@ import urllib.request
 from typing import Any
 
 AGENT = "/etc/gpuferry/agent.json"
+# There where the role `monitoring` is.
+MONITORING = "/etc/gpuferry/monitoring/alertmanager.yml"
 # Where the role `monitoring` has Alertmanager answer.
 ALERTS = "http://127.0.0.1:9753/api/v2/alerts?inhibited=false&silenced=false"
 # Where it has Prometheus answer.
@@ -31,6 +34,8 @@ _POINTS = 360
 _ALERT_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _MOUNTS = ("/", "/data")
+# Nobody answers, or not what was asked for: cut short, of another program, no JSON.
+_NO_ANSWER = (OSError, ValueError, http.client.HTTPException)
 # Without the proxies of the environment: they would be shown the token.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -53,17 +58,19 @@ def agent() -> Any:
         request.add_header("Authorization", f"Bearer {token}")
         with _DIRECT.open(request, timeout=_PATIENCE_SECONDS) as answer:
             return json.load(answer)
-    except (OSError, ValueError) as error:
+    except _NO_ANSWER as error:
         return f"the node agent does not answer: {error}"
 
 
 def alerts() -> Any:
-    """Firing alerts; None where no Alertmanager runs."""
+    """Firing alerts; None where nobody watches, a sentence where Alertmanager does not answer."""
+    if not os.path.exists(MONITORING):
+        return None
     try:
         with _DIRECT.open(ALERTS, timeout=_PATIENCE_SECONDS) as answer:
             return json.load(answer)
-    except (OSError, ValueError):
-        return None
+    except _NO_ANSWER as error:
+        return f"Alertmanager does not answer: {error}"
 
 
 def process(pid: int) -> dict[str, Any] | None:
@@ -122,7 +129,7 @@ def history(hours: float) -> dict[str, dict[str, list[list[float]]]] | None:
         try:
             with _DIRECT.open(f"{PROMETHEUS}?{query}", timeout=_PATIENCE_SECONDS) as answer:
                 rows = json.load(answer)["data"]["result"]
-        except (OSError, ValueError, KeyError):
+        except (*_NO_ANSWER, KeyError):
             return None
         found[reading] = {
             row["metric"].get("uuid", ""): [[at, float(value)] for at, value in row["values"]]

@@ -33,7 +33,9 @@ class Ring:
                     value = getattr(gpu, reading)
                     length = int(_HOURS * 3600 / _EVERY_SECONDS)
                     kept = self._points.setdefault((reading, gpu.uuid), deque(maxlen=length))
-                    if value is not None and (not kept or seen.at - kept[-1][0] >= _EVERY_SECONDS):
+                    # Also after the clock was set back.
+                    due = not kept or abs(seen.at - kept[-1][0]) >= _EVERY_SECONDS
+                    if value is not None and due:
                         kept.append([seen.at, value])
 
     def points(self, since: float) -> Points:

@@ -7,14 +7,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gpuferry.errors import FerryError
+from gpuferry.harmless import harmless
 from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
 from gpuferry.watch import on_server, view
 from gpuferry.watch.view import ServerView
 
+# A line has some KB for each GPU; what is longer comes from no server that is well.
+_MOST_BYTES = 1 << 22
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 15.0
 # For the login shell of the server; the program itself comes on stdin.
 _RUN = ("sudo", "-n", "python3", "-I", "-c", "'exec(__import__(\"sys\").stdin.read())'")
@@ -91,16 +96,19 @@ class Streams:
             time.sleep(0.05)
 
     def history(self, hours: float) -> dict[str, Any] | None:
-        """What the first server with a Prometheus kept; None where none runs it."""
+        """What the first server with a Prometheus kept; None where none runs or answers."""
         with self._lock:
             watched = [n for n, (_, shown) in self._views.items() if shown.alerts is not None]
         for server in self._servers:
             if server.name in watched:
                 command = [*_RUN, "history", str(hours)]
-                done = self._session.run(
-                    server, " ".join(command), stdin=_PROGRAM.encode(), timeout_seconds=30
-                )
-                told = json.loads(done.stdout) if done.returncode == 0 else None
+                try:
+                    done = self._session.run(
+                        server, " ".join(command), stdin=_PROGRAM.encode(), timeout_seconds=30
+                    )
+                    told = json.loads(done.stdout) if done.returncode == 0 else None
+                except (FerryError, ValueError):
+                    continue
                 if told is not None:
                     return dict(told)
         return None
@@ -134,10 +142,10 @@ class Streams:
             except BrokenPipeError:
                 pass
             said = ""
-            for line in process.stdout:
+            for line in iter(partial(process.stdout.readline, _MOST_BYTES), b""):
                 try:
                     self._take(server.name, json.loads(line))
-                except (ValueError, KeyError, TypeError) as error:
+                except (ValueError, LookupError, TypeError, AttributeError) as error:
                     # An agent of another release, say: converging the server brings ours.
                     said = f"cannot be understood ({type(error).__name__}: {error}); converge it"
                     process.terminate()
@@ -146,11 +154,12 @@ class Streams:
             said = said or process.stderr.read().decode(errors="replace").strip()
         last = said.splitlines()[-1] if said else f"ssh ended with {process.returncode}"
         with self._lock:
-            self._failed[server.name] = last
+            self._failed[server.name] = harmless(last)
         return lines
 
     def _take(self, name: str, line: dict[str, Any]) -> None:
-        found = view.server(name, line)
+        # By this machine's clock, by which the charts are drawn: a server's own may be wrong.
+        found = view.server(name, line | {"at": time.time()})
         with self._lock:
             self._views[name] = time.monotonic(), found
             self._failed.pop(name, None)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpuferry.harmless import all_harmless
+
 Severity = Literal["info", "warning", "critical"]
 # A server whose last line is older than this many periods is told as silent.
 SILENT_PERIODS = 5
@@ -75,7 +77,11 @@ class ServerView:
 
 
 def server(name: str, line: Mapping[str, Any]) -> ServerView:
-    """The view of one line of `gpuferry.watch.on_server`."""
+    """The view of one line of `gpuferry.watch.on_server`.
+
+    Its texts are the server's, and of whoever named a process there.
+    """
+    line = all_harmless(line)
     agent, trouble, driver = line["agent"], "", ""
     gpus: tuple[GpuRow, ...] = ()
     if isinstance(agent, str):
@@ -84,7 +90,6 @@ def server(name: str, line: Mapping[str, Any]) -> ServerView:
         named = {process["pid"]: process for process in line["processes"]}
         gpus = tuple(_gpu(gpu, named) for gpu in agent["gpus"])
         driver, trouble = agent["driver"]["status"], _trouble(agent)
-    alerts = line["alerts"]
     return ServerView(
         name=name,
         at=line["at"],
@@ -100,7 +105,7 @@ def server(name: str, line: Mapping[str, Any]) -> ServerView:
             DiskRow(mount, space["size_bytes"], space["free_bytes"])
             for mount, space in line["disks"].items()
         ),
-        alerts=None if alerts is None else tuple(_alert(a) for a in alerts if not _is_alive(a)),
+        alerts=_alerts(name, line["alerts"]),
     )
 
 
@@ -147,6 +152,23 @@ def _job(pid: int, process: Mapping[str, Any] | None) -> str:
     if process is None:
         return f"{pid}"
     return f"{process['name']} ({process['user']}, {pid}, {duration(process['seconds'])})"
+
+
+def _alerts(name: str, told: Any) -> tuple[AlertRow, ...] | None:
+    """What fires; that nothing can be told, or nobody judges, is an alert, too."""
+    if told is None:
+        return None
+    trouble = told if isinstance(told, str) else ""
+    if not trouble and not any(_is_alive(alert) for alert in told):
+        trouble = (
+            "Watchdog does not fire: Prometheus is down or just started, or alerts cannot be "
+            "delivered"
+        )
+    rows = [] if isinstance(told, str) else [_alert(a) for a in told if not _is_alive(a)]
+    if trouble:
+        step = f"./ferry check {name} --only monitoring"
+        rows.insert(0, AlertRow("NotWatched", name, "critical", trouble, step, ""))
+    return tuple(rows)
 
 
 def _is_alive(told: Mapping[str, Any]) -> bool:

@@ -45,6 +45,19 @@ class Dashboard(ThreadingHTTPServer):
         """For whoever may look."""
         return f"http://127.0.0.1:{self.server_address[1]}/{self.secret}/"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no news."""
+
+
+def _answer(answer: Answer, query: dict[str, str]) -> tuple[int, str, bytes]:
+    """Code, kind and body: a fault of ours ends this answer, and is told to who asked."""
+    try:
+        # Not NaN, which is no JSON for a browser.
+        document = json.dumps(answer(query), allow_nan=False)
+    except Exception as error:
+        return 500, "text/plain", f"this failed: {type(error).__name__}: {error}\n".encode()
+    return 200, "application/json", document.encode()
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: Dashboard
@@ -63,8 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, "text/plain", b"open the address that ./ferry printed\n")
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if name in self.server.answers:
-            document = self.server.answers[name](query)
-            return self._send(200, "application/json", json.dumps(document).encode())
+            return self._send(*_answer(self.server.answers[name], query))
         if name == "plotly.js":
             from plotly.offline import get_plotlyjs
 

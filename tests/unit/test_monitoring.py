@@ -84,6 +84,11 @@ REFUSED = [
     ({"dead_man": {"url": "ftp://x"}}, "monitoring.dead_man.url: that is no web address"),
     ({"alerts": {"GpuCold": {}}}, "monitoring.alerts: 'GpuCold' is no alert; accepted: GpuDriver"),
     ({"alerts": {"GpuHot": {"for": "soon"}}}, "monitoring.alerts.GpuHot.for"),
+    # Which promtool on the server would refuse, much later.
+    ({"alerts": {"GpuHot": {"for": "5s1h"}}}, "the larger first"),
+    ({"alerts": {"GpuHot": {"for": "1h1h"}}}, "the larger first"),
+    ({"alerts": {"GpuHot": {"keep_firing_for": "999999d"}}}, "the larger first"),
+    ({"alerts": {"GpuHot": {"for": ""}}}, "the larger first"),
     ({"alerts": {"Watchdog": {"disabled": True}}}, "Watchdog cannot be disabled"),
     ({"retention_days": 0}, "monitoring.retention_days"),
 ]  # fmt: skip

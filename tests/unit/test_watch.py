@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import struct
 import threading
 import time
 import urllib.error
@@ -17,7 +19,7 @@ from rich.console import Console
 
 from agent.server import Server, ensure_token
 from gpuferry.watch import on_server, view, web
-from gpuferry.watch.frame import bar, frame
+from gpuferry.watch.frame import Fitted, bar, frame
 from gpuferry.watch.ring import Ring
 from gpuferry.watch.view import ServerView, duration
 
@@ -91,6 +93,7 @@ def test_firing_alerts_are_told() -> None:
         "startsAt": "2026-01-01T00:00:00Z",
     }
     alive = {"labels": {"alertname": "Watchdog"}}
+    assert view.server("gpu-1", line() | {"alerts": [alive]}).alerts == ()
     (found,) = view.server("gpu-1", line() | {"alerts": [alive, alert]}).alerts or ()
     assert (found.name, found.server, found.summary) == (
         "GpuLost",
@@ -98,6 +101,28 @@ def test_firing_alerts_are_told() -> None:
         "GPU 1 is lost; Xid 79",
     )
     assert "GpuLost" in drawn(view.server("gpu-1", line() | {"alerts": [alert]}))
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [([], "Watchdog does not fire"), ("Alertmanager does not answer: refused", "refused")],
+)
+def test_that_nobody_judges_or_delivers_is_an_alert(told: object, said: str) -> None:
+    (found,) = view.server("gpu-1", line() | {"alerts": told}).alerts or ()
+    assert (found.name, found.server, found.severity) == ("NotWatched", "gpu-1", "critical")
+    assert said in found.summary
+    assert "gpu-1" in found.next_step
+
+
+def test_no_name_on_a_server_is_markup_or_moves_the_terminal() -> None:
+    told = line()
+    told["processes"][0]["name"] = "[/x]\x1b[2J"
+    told["agent"]["gpus"][0]["name"] = "[red]\u202e"
+    text = drawn(view.server("[/b]", told))
+    assert "[/x]\\x1b[2J" in text
+    assert "[red]\\u202e" in text
+    assert "[/b]" in text
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(
@@ -114,11 +139,23 @@ def test_the_picture_says_what_is_known_and_not_zero_for_what_is_not() -> None:
     assert "93%" in text
     assert "13.7 of 22 GiB" in text
     assert "gpu-1 GPU 1: fault: the GPU is lost" in text
-    assert "alerts: not watched" in text
-    lost = next(row for row in text.splitlines() if row.startswith("gpu-1") and "fault" in row)
+    assert "alerts: not known while gpu-2 is silent" in text
+    lost = next(row for row in text.splitlines() if row.startswith("gpu-1") and "fault," in row)
     assert "0%" not in lost
     assert lost.count("?") == 3
     assert "refused" in text
+
+
+@pytest.mark.parametrize(("height", "cut"), [(12, True), (500, False)])
+def test_what_does_not_fit_a_window_is_counted_and_what_is_wrong_is_above_it(
+    height: int, cut: bool
+) -> None:
+    views = [view.server(f"gpu-{n}", line() | {"alerts": []}) for n in range(4)]
+    console = Console(width=200, height=height, record=True, file=io.StringIO())
+    console.print(Fitted(frame(views, "made")), end="")
+    rows = console.export_text().splitlines()
+    assert (len(rows) == height, "more lines" in rows[-1]) == (cut, cut)
+    assert any("NotWatched" in row for row in rows[:12])
 
 
 @pytest.mark.parametrize(("share", "text"), [(None, "?"), (0.0, "░" * 10 + "   0%")])
@@ -137,9 +174,23 @@ def test_the_ring_keeps_one_point_in_ten_seconds_and_none_of_what_is_unknown() -
     assert ring.points(1015)["utilization"][busy] == [[1020.0, 0.93]]
 
 
+def test_charts_go_on_after_the_clock_was_set_back() -> None:
+    ring, told = Ring(), line()
+    for moment in (9000.0, 1000.0, 1001.0, 1010.0):
+        ring.add(view.server("gpu-1", told | {"at": moment}))
+    busy = told["agent"]["gpus"][0]["uuid"]
+    assert [at for at, _ in ring.points(0)["power_watts"][busy]] == [9000.0, 1000.0, 1010.0]
+
+
+def _broken(_query: dict[str, str]) -> Any:
+    raise RuntimeError("a fault of ours")
+
+
 @pytest.fixture
 def dashboard() -> Iterator[web.Dashboard]:
-    server = web.Dashboard(0, {"now": lambda query: {"asked": query}})
+    answers = {"now": lambda query: {"asked": query}, "broken": _broken,
+               "odd": lambda _: {"power": float("nan")}}  # fmt: skip
+    server = web.Dashboard(0, answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -167,6 +218,32 @@ def test_the_page_and_its_parts_are_served(dashboard: web.Dashboard) -> None:
 @pytest.mark.parametrize("path", ["../web.py", "..%2fweb.py", "page/../../web.py", "none", "%00"])
 def test_nothing_else_is_served(dashboard: web.Dashboard, path: str) -> None:
     assert get(dashboard.url + path)[0] == 404
+
+
+@pytest.mark.parametrize("name", ["broken", "odd"])
+def test_an_answer_that_fails_says_so_and_the_server_goes_on(
+    dashboard: web.Dashboard, name: str
+) -> None:
+    code, text, _ = get(dashboard.url + name)
+    assert code == 500
+    assert "this failed: " in text
+    assert get(dashboard.url + "now")[0] == 200
+
+
+def test_a_browser_that_goes_away_is_no_news(
+    dashboard: web.Dashboard, capfd: pytest.CaptureFixture[str]
+) -> None:
+    host = f"127.0.0.1:{dashboard.server_address[1]}"
+    for _ in range(5):
+        with socket.create_connection(dashboard.server_address[:2]) as client:
+            # It is closed with a reset, in the midst of the largest answer.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            path = f"/{dashboard.secret}/plotly.js"
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert client.recv(10)
+    assert get(dashboard.url + "now")[0] == 200
+    dashboard.shutdown()
+    assert capfd.readouterr().err == ""
 
 
 def test_without_the_secret_or_under_another_name_nothing_is_told(dashboard: web.Dashboard) -> None:
@@ -209,7 +286,37 @@ def test_where_no_prometheus_and_no_alertmanager_runs_nothing_is_claimed(
 ) -> None:
     monkeypatch.setattr(on_server, "PROMETHEUS", "http://127.0.0.1:9/")
     monkeypatch.setattr(on_server, "ALERTS", "http://127.0.0.1:9/")
+    monkeypatch.setattr(on_server, "MONITORING", "/none")
     started = time.monotonic()
     assert on_server.history(6) is None
     assert on_server.alerts() is None
+    monkeypatch.setattr(on_server, "MONITORING", "/")
+    assert "Alertmanager does not answer" in on_server.alerts()
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b""]
+)
+def test_another_program_or_half_an_answer_is_no_answer(
+    said: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(2):
+                client, _ = server.accept()
+                with client:
+                    client.recv(4096)
+                    client.sendall(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+        port = server.getsockname()[1]
+        (tmp_path / "token").write_text("x")
+        config = {"listen": "127.0.0.1", "port": port, "token_file": f"{tmp_path}/token"}
+        (tmp_path / "agent.json").write_text(json.dumps(config))
+        monkeypatch.setattr(on_server, "AGENT", str(tmp_path / "agent.json"))
+        monkeypatch.setattr(on_server, "ALERTS", f"http://127.0.0.1:{port}/")
+        monkeypatch.setattr(on_server, "MONITORING", "/")
+        assert "does not answer" in on_server.agent()
+        assert "does not answer" in on_server.alerts()

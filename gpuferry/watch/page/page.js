@@ -94,10 +94,12 @@ function showNow(now) {
       gpu.evidence, gpu.next_step)));
   const alerts = now.servers.flatMap((s) => s.alerts ?? []);
   const watched = now.servers.some((s) => s.alerts !== null);
+  const silent = now.servers.filter((s) => s.at === null).map((s) => s.name).join(", ");
   at("alerts").replaceChildren(...(alerts.length > 0
     ? alerts.map((a) => box("alert", a.severity, `${a.name} ${a.server}`, a.summary, a.next_step))
     : [element("p", { class: "note" }, watched ? "No alert fires."
-      : "Alerts are not watched: no server of this stack runs the monitoring role.")]));
+      : silent ? `Alerts are not known while ${silent} is silent.`
+        : "Alerts are not watched: none of these servers runs the monitoring role.")]));
   showChecks(now.checks);
 }
 

@@ -55,6 +55,26 @@ def test_a_hang_is_noticed_in_time_and_only_a_sample_ends_it() -> None:
     assert not notice(Life("starting", 100), 109, L).hung
 
 
+def test_an_agent_that_was_stopped_itself_does_not_blame_the_driver() -> None:
+    supervisor = Supervisor(1.0, L, lambda text: None)
+    supervisor.life = Life("running", 0, heard=100)
+    supervisor.step(100)
+    supervisor.step(170)
+    assert not supervisor.life.hung
+    supervisor.step(172)
+    assert not supervisor.life.hung
+    supervisor.step(174)
+    assert supervisor.life.hung, "its child had time to be heard"
+
+
+def test_an_agent_that_is_always_late_still_finds_a_hang() -> None:
+    supervisor = Supervisor(1.0, L, lambda text: None)
+    supervisor.life = Life("running", 0, heard=100)
+    for now in (100, 106, 112, 118):
+        supervisor.step(now)
+    assert supervisor.life.hung
+
+
 def test_the_back_off_grows_to_its_limit() -> None:
     assert [back_off(n, L) for n in (0, 1, 2, 3, 7, 100)] == [0, 1, 2, 4, 15, 15]
 

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from gpuferry.errors import SpecError, StepFailed
 from gpuferry.logs.archive import Archive
 from gpuferry.logs.lines import Line, Wanted, lines
 from gpuferry.logs.moments import moment, written
-from gpuferry.operate.logs import as_text, read
+from gpuferry.operate.logs import as_object, as_text, asked, read
 from shipper import keys
 from shipper.chunk import Builder, Made
 
@@ -85,7 +86,9 @@ def archive(bucket: Bucket) -> Archive:
 def test_the_journals_lines_come_back() -> None:
     chunk = journal_chunk(
         journal_entry(NOON, b"a\n\nb", _SYSTEMD_UNIT="x.service", _PID="7", PRIORITY="4"),
-        journal_entry(NOON + 1, b"started", UNIT="x.service", SYSLOG_IDENTIFIER="systemd"),
+        journal_entry(
+            NOON + 1, b"started", UNIT="x.service", SYSLOG_IDENTIFIER="systemd", _UID="0"
+        ),
         journal_entry(NOON + 2, b"\xff"),
     )
     assert lines(chunk.body("s"), "k") == [
@@ -104,6 +107,34 @@ def test_containers_lines_come_back_by_time_and_whole() -> None:
     assert [(line.container, line.message) for line in lines(chunk.body("s"), "k")] == [
         ("one", "err"), ("two", "x"), ("one", "ab"), ("two", "without an end"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("priority", ["²", "6\n3", "9" * 5000, "", "8"])
+def test_what_a_user_writes_into_a_field_breaks_no_chunk(priority: str) -> None:
+    size = len(priority.encode()).to_bytes(8, "little")
+    odd = b"PRIORITY\n" + size + priority.encode() + b"\n"
+    entry = journal_entry(NOON, b"x").removesuffix(b"\n") + odd + b"\n"
+    assert lines(journal_chunk(entry).body("s"), "k") == [Line(NOON, "x")]
+
+
+def test_only_root_speaks_about_a_unit_or_for_a_container() -> None:
+    told = {"UNIT": "ssh.service", "CONTAINER_NAME": "trainer", "_SYSTEMD_UNIT": "user.service"}
+    (forged,) = lines(journal_chunk(journal_entry(NOON, b"x", _UID="1000", **told)).body("s"), "k")
+    assert (forged.about, forged.container, forged.unit) == ("", "", "user.service")
+
+
+def test_a_torn_line_of_a_container_is_told_as_it_is_and_breaks_no_chunk() -> None:
+    """Docker on a full disk, or a power cut: the next line follows half of one, or zeros."""
+    torn = b'{"log":"begun' + docker_line(2, "glued\n")
+    odd = [b"\x00\x00\xff\n", b"[]\n", b'{"log":7}\n', b'{"stream":"stdout"}\n']
+    chunk = containers_chunk(job=[b"{half\n", docker_line(1, "a\n"), torn, *odd])
+    found = lines(chunk.body("s"), "k")
+    assert [(line.time - NOON) // 1_000_000 for line in found] == [1, 1, 2, 2, 2, 2, 2]
+    assert [line.message for line in found[:3]] == ["{half", "a", torn.decode().rstrip("\n")]
+    assert [line.message for line in found[3:]] == ["\0\0\ufffd", "[]", '{"log":7}',
+                                                    '{"stream":"stdout"}']  # fmt: skip
+    key = chunk.key("gpu-1", sealed=False)
+    assert lines(containers_chunk(job=[b"{\n"]).body("s"), key)[0].time == NOON
 
 
 @pytest.mark.parametrize("cut", [0, 10, -9])
@@ -172,6 +203,32 @@ def test_an_unknown_server_is_told_which_there_are() -> None:
     assert list(read(archive(bucket), "gpu-1", Wanted(since=NOON + 1))) == []
 
 
+class Shared(Bucket):
+    """Whose first chunk goes while it is removed; the second one is not to be removed."""
+
+    def paginate(self, **asked: Any) -> Iterator[dict[str, Any]]:
+        yield self.list_object_versions(**asked)
+
+    def list_object_versions(self, **asked: str) -> dict[str, Any]:
+        named = sorted(k for k in self.objects if k.startswith(asked["Prefix"]))
+        return {"Versions": [{"Key": key, "VersionId": "1"} for key in named]}
+
+    def delete_object(self, **asked: str) -> None:
+        if f"{1:016d}-" in asked["Key"]:
+            del self.objects[asked["Key"]]
+        raise ClientError({"Error": {"Code": "InvalidArgument", "Message": "x"}}, "DeleteObject")
+
+
+def test_two_may_prune_at_once_and_what_cannot_be_removed_is_still_an_error() -> None:
+    def old(*moments: int) -> Archive:
+        made = (journal_chunk(journal_entry(n, b"x"), first=n, last=n) for n in moments)
+        return archive(Shared(*made))
+
+    assert old(1).prune(NOON) == 1
+    with pytest.raises(StepFailed, match="InvalidArgument"):
+        old(1, 2).prune(NOON)
+
+
 @pytest.mark.parametrize(
     ("text", "microseconds"),
     [
@@ -187,13 +244,53 @@ def test_moments_as_people_write_them(text: str, microseconds: int) -> None:
     assert moment(text, "--since", NOW) == microseconds
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2 h", "-1h", "99999999999d", "2026-13-01"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "2 h", "-1h", "99999999999d", "2026-13-01", "0001-01-01T00:00+14:00",
+     "9999-12-31T23:00-12:00"],
+)  # fmt: skip
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"--since: .* accepted: 30m, 2h"):
         moment(text, "--since", NOW)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"unit": ""}, "--unit is empty"),
+        ({"container": " "}, "--container is empty"),
+        ({"since": ""}, "--since: '' is no moment"),
+        ({"until": ""}, "--until: '' is no moment"),
+        ({"unit": "a", "container": "b"}, "--unit or --container, not both"),
+        ({"since": "1h", "until": "2h"}, "--until 2h is not after --since 1h"),
+    ],
+)
+def test_what_can_have_no_line_is_refused(options: dict[str, str], said: str) -> None:
+    told = {"since": None, "until": None, "unit": None, "container": None, **options}
+    with pytest.raises(SpecError, match=said):
+        asked(told["since"], told["until"], told["unit"], told["container"], NOW)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_line_moves_the_terminal_or_looks_like_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = "a\n2026-11-30T12:00:00.000005Z sshd[1]: Accepted\r\n"
+    line = Line(NOON, f"\x1b[2J{forged}", identifier="\x1b]0;x\x07", pid="7")
+    indented = "\n" + " " * 28 + "2026-11-30T12:00:00.000005Z sshd[1]: Accepted"
+    assert as_text(line).endswith(f": \x1b[2Ja{indented}")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    expected = f"2026-11-30T12:00:00.000000Z \\x1b]0;x\\x07[7]: \\x1b[2Ja{indented}"
+    assert as_text(line) == expected
+
+
 def test_a_line_for_people() -> None:
     line = Line(NOON + 5, "hello", identifier="sshd", pid="7")
     assert as_text(line) == "2026-11-30T12:00:00.000005Z sshd[7]: hello"
+    told = json.loads(as_object(Line(NOON, "", container="job", priority=0)))
+    assert told == {
+        "time": "2026-11-30T12:00:00.000000Z", "message": "", "container": "job", "priority": 0,
+    }  # fmt: skip
     assert written(NOON + 1_000_000) == "2026-11-30T12:00:01.000000Z"

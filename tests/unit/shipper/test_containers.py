@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from shipper.chunk import Made
+from shipper.config import Config
 from shipper.containers import Containers
+from shipper.run import Shipper
 
 ID = "c" * 64
 
@@ -140,6 +142,80 @@ def test_a_restart_goes_on_in_the_rotated_file(tmp_path: Path, docker: Docker) -
 def test_a_container_that_went_while_nobody_looked_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "containers").mkdir()
     assert reader(tmp_path, {ID: [1, 10]}).gaps() == [ID[:12]]
+
+
+def test_who_fills_a_chunk_does_not_keep_the_others_waiting(
+    tmp_path: Path, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shipper.containers.MOST_RAW_BYTES", 1)
+    other = docker.folder.parent / ("d" * 64)
+    other.mkdir()
+    line = '{"log":"x\\n","stream":"stdout","time":"2026-11-30T00:00:00Z"}\n'
+    (other / f"{other.name}-json.log").write_text(line)
+    docker.log(1)
+    containers = reader(tmp_path)
+    seen = []
+    for _ in range(6):
+        # Both have something all the time.
+        docker.log(1)
+        with (other / f"{other.name}-json.log").open("a") as file:
+            file.write(line)
+        made = containers.take()
+        assert made is not None
+        seen += [segment["id"] for segment in made.segments]
+    assert sorted(seen) == [ID[:12]] * 3 + ["d" * 12] * 3
+    containers.close()
+
+
+def test_a_disk_that_comes_after_the_start_is_no_gap(tmp_path: Path, docker: Docker) -> None:
+    docker.log(2)
+    first = reader(tmp_path)
+    made = first.take()
+    assert made is not None
+    first.close()
+    away = (tmp_path / "containers").rename(tmp_path / "away")
+    again = reader(tmp_path, made.end)
+    assert again.take() is None
+    away.rename(tmp_path / "containers")
+    docker.log(1)
+    again.scan()
+    assert (numbers(again.take()), again.gaps()) == ([3], [])
+    again.close()
+
+
+def test_a_container_that_was_read_to_its_end_is_not_missed_by_the_next_start(
+    tmp_path: Path, docker: Docker
+) -> None:
+    """Its last position is in the state, and no later lines of others replaced it."""
+
+    def shipper() -> Shipper:
+        return Shipper(Config("s", "https://127.0.0.1:9", "b", state_folder=str(tmp_path / "state"),
+                              docker_folder=str(tmp_path)))  # fmt: skip
+
+    (tmp_path / "state").mkdir()
+    docker.log(3)
+    first = shipper()
+    first.containers.scan()
+    assert first._take_containers(None)
+    for path in docker.folder.iterdir():
+        path.unlink()
+    docker.folder.rmdir()
+    assert first._take_containers(None)
+    first._note_ended()
+    # Whether its lines are still in the spool, or verified meanwhile.
+    for _ in range(2):
+        again = shipper()
+        again.containers.scan()
+        assert again.containers.gaps() == []
+        again._note_ended()
+        assert again.state.ended == [ID]
+        if entry := again.spool.oldest():
+            again.state.shipped(entry, 1)
+            again.spool.remove(entry)
+    # And forgotten itself when the positions do not name it any more.
+    again.state.positions.clear()
+    again._note_ended()
+    assert again.state.ended == []
 
 
 def test_another_driver_is_named(tmp_path: Path, docker: Docker) -> None:

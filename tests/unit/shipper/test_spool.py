@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
+import pytest
+
 from shipper.spool import Entry, Spool, body
-from shipper.state import State
+from shipper.state import Counters, State
 
 
 def add(spool: Spool, number: int, lines: int = 10) -> Entry:
@@ -67,6 +70,49 @@ def test_a_chunk_verified_after_a_newer_one_was_dropped_does_not_go_back(tmp_pat
     assert again.positions == {"journal": "end-2"}
     assert (again.counters.dropped_lines, again.counters.shipped_lines) == (5, 10)
     assert again.dropping == second.number == again.highest
+
+
+def test_what_could_not_be_written_down_has_not_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk everything is tried again, and must not be counted again."""
+    spool, state = Spool(str(tmp_path / "spool"), 0), State.load(str(tmp_path))
+    entry = add(spool, 1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shipper.state.write_whole", full)
+    changes = (
+        lambda: state.shipped(entry, 9),
+        lambda: state.dropped(entry),
+        lambda: state.missed(7, "cursor"),
+        lambda: state.missed(None),
+        lambda: state.uploaded("2026-11-30", "x"),
+    )
+    for change in changes:
+        with pytest.raises(OSError, match="No space"):
+            change()
+    assert (state.counters, state.positions, state.numbers) == (Counters(), {}, {})
+    assert (state.dropping, state.rollups) == (0, {})
+    assert (state.gap_after, state.lost_at) == ("", 0.0)
+    monkeypatch.undo()
+    assert state.missed(7, "cursor")
+    assert not state.missed(7, "cursor")
+    again = State.load(str(tmp_path))
+    assert not again.missed(7, "cursor")
+    assert again.counters.missed_lines == 7
+    assert again.missed(2, "another cursor")
+    assert abs(again.lost_at - time.time()) < 60
+
+
+def test_what_could_not_be_given_up_is_taken_back_in_order(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 0)
+    first, second = add(spool, 1), add(spool, 2)
+    assert spool.give_up() == first
+    spool.take_back(first)
+    assert (spool.oldest(), spool.waiting, spool.size) == (first, 2, 2 * 4096)
+    assert spool.end("journal") == second.end
 
 
 def test_a_state_of_another_kind_begins_anew(tmp_path: Path) -> None:
