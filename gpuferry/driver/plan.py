@@ -65,6 +65,9 @@ def _built_here(facts: Facts, wish: Wish, refused: Refused) -> Plan:
 def _plan(facts: Facts, wish: Wish) -> Plan:
     if not facts.gpus:
         return _without_gpu(wish)
+    if facts.nvidia_smi.state == "hung":
+        # A rehearsal too: every later step would ask again, and wait as long.
+        present.refuse_a_fault(facts)
     gates.mig(facts, wish)
     if facts.simulated:
         return simulated_plan(facts, wish)
