@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
-from gpuferry.driver.facts import Facts
+from gpuferry.driver.cuda_versions import minimum_branch, published, standing
+from gpuferry.driver.facts import Candidate, Facts
 from gpuferry.driver.needs import Needs
-from gpuferry.driver.packages import Package, filled, newest, repository_row
+from gpuferry.driver.packages import (
+    Package,
+    distribution_row,
+    filled,
+    newest,
+    repository_row,
+)
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.rules import table
 from gpuferry.driver.wish import Wish
@@ -35,6 +43,7 @@ def plan_cuda(facts: Facts, wish: Wish, needs: Needs | None, branch: int) -> Cud
     notes: list[str] = []
     for kind, versions in (("runtime", wish.cuda.runtime), ("toolkit", wish.cuda.toolkit)):
         for version in versions:
+            _exists(facts, version)
             notes += _judge(version, needs, branch)
             found, added = _packages(facts, wish, kind, version)
             packages += [p for p in found if p not in packages]
@@ -49,16 +58,34 @@ def newest_native(branch: int) -> str:
     return max(fitting, key=lambda v: tuple(map(int, v.split("."))), default="")
 
 
+def _exists(facts: Facts, version: str) -> None:
+    """Refuse what was never published; what is newer than the rules exists where apt has it.
+
+    A repository that is yet to be added cannot be asked before something is changed.
+    """
+    known = standing(version)
+    if known == "published" or (known == "perhaps" and version in _offers(facts)):
+        return
+    raise Refused(
+        "unknown_cuda",
+        f"CUDA {version} is not known to exist; known: {published()}",
+        "name one of these in driver.cuda",
+        *(["update gpuferry: newer rules may know it"] if known == "perhaps" else []),
+    )
+
+
+def _offers(facts: Facts) -> list[str]:
+    """CUDA versions that NVIDIA's repository offers, as far as apt has read it; the newest last."""
+    names = (
+        re.fullmatch(r"cuda-(?:cudart|toolkit)-(\d+)-(\d+)", name) for name in facts.candidates
+    )
+    found = {(int(match[1]), int(match[2])) for match in names if match}
+    return [f"{major}.{minor}" for major, minor in sorted(found)]
+
+
 def _judge(version: str, needs: Needs | None, branch: int) -> list[str]:
-    rules = table("cuda")
     major = version.split(".")[0]
-    if major not in rules["majors"]:
-        raise Refused(
-            "unknown_cuda",
-            f"CUDA {version} is not known; known majors: {', '.join(rules['majors'])}",
-            "name a version such as 12.4",
-        )
-    least = rules["majors"][major]["minimum_branch"]
+    least = minimum_branch(version)
     if branch and branch < least:
         raise Refused(
             "cuda_needs_newer_driver",
@@ -74,7 +101,7 @@ def _judge(version: str, needs: Needs | None, branch: int) -> list[str]:
                 f"CUDA {version} has no code for {name}; {row['last_cuda']}.x is its last",
                 f"wish CUDA {row['last_cuda']}.x",
             )
-    native = rules["native"].get(version, 0)
+    native = table("cuda")["native"].get(version, 0)
     if branch and native > branch:
         return [
             f"CUDA {version} runs on branch {branch} by minor version compatibility: new PTX is "
@@ -90,7 +117,9 @@ def _packages(
     for row in rules["distribution"]:
         here = (row["id"], row["version"]) == (facts.os.id, facts.os.version_id)
         if here and row["cuda"] == version and wish.source != "nvidia":
-            return newest(row[kind], facts.candidates), []
+            components = (distribution_row(facts) or {}).get("components", [])
+            read = facts.apt.lists and set(components) <= set(facts.apt.components)
+            return _had(row[kind], version, facts, read=read), []
     repository = repository_row(facts)
     if wish.source == "distribution" or repository is None:
         own = [r["cuda"] for r in rules["distribution"] if r["id"] == facts.os.id
@@ -106,4 +135,27 @@ def _packages(
     names = filled(rules["nvidia"][kind], dashed=version.replace(".", "-"))
     configured = any(f"/{repository['path']}" in source.uri for source in facts.apt.nvidia)
     added = [] if configured else [f"NVIDIA's repository {repository['path']}"]
-    return newest(names, facts.candidates if configured else {}), added
+    if not configured:
+        return newest(names, {}), added
+    # Lists without any CUDA were fetched before the repository was added.
+    return _had(names, version, facts, read=bool(_offers(facts))), added
+
+
+def _had(names: list[str], version: str, facts: Facts, *, read: bool) -> list[Package]:
+    """Packages at apt's candidate; `read`: the lists are there, so what they lack cannot come.
+
+    Raises:
+        Refused: apt lacks some.
+    """
+    missing = [name for name in names if not facts.candidates.get(name, Candidate()).candidate]
+    if read and missing:
+        offers = _offers(facts)
+        raise Refused(
+            "cuda_not_offered",
+            f"apt has no {', '.join(missing)} for CUDA {version}"
+            + (f"; NVIDIA's repository offers CUDA {', '.join(offers)}" if offers else ""),
+            *([f"wish CUDA {offers[-1]}"] if offers else []),
+            "fetch newer package lists on the server: sudo apt-get update",
+            "use a container image with that CUDA: only the driver has to fit",
+        )
+    return newest(names, facts.candidates)

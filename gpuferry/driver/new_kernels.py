@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpuferry.driver import gates
+from gpuferry.driver import gates, kernels
 from gpuferry.driver.facts import Facts, Simulation
+from gpuferry.driver.packages import Package
 from gpuferry.driver.refusal import Refused
 
 _IMAGE = re.compile(r"linux-image-(?:unsigned-)?(\d\S*?)(?:-unsigned)?$")
@@ -32,6 +33,10 @@ def have_a_module(facts: Facts, found: Simulation) -> None:
         if any(name.endswith(f"-{release}") for name in prebuilt):
             continue
         if dkms and f"linux-headers-{release}" in after:
+            for package in _modules(facts, found, after):
+                what = f"{package.name} {package.version}"
+                image = Package(name="linux-image", version=release)
+                kernels.refuse_beyond(image, kernels.of_installed(facts, package), what)
             continue
         suffix = gates.kernel_suffix(facts)
         if dkms:
@@ -60,6 +65,15 @@ def _builds_here(facts: Facts, after: Iterable[str]) -> bool:
     if any(_DKMS.match(name) for name in facts.packages):
         return any(_DKMS.match(name) for name in after)
     return bool(facts.dkms) or any(_DKMS.match(name) for name in after)
+
+
+def _modules(facts: Facts, found: Simulation, after: Iterable[str]) -> list[Package]:
+    """The packages that DKMS builds from, in the versions that will be there."""
+    coming = {p.name: p.version for p in found.install}
+    there = {name: package.version for name, package in facts.packages.items()}
+    versions = {**there, **coming}
+    names = sorted(name for name in after if _DKMS.match(name) and name in versions)
+    return [Package(name=name, version=versions[name]) for name in names]
 
 
 def _new_releases(facts: Facts, found: Simulation) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from gpuferry.driver import kernels
 from gpuferry.driver.facts import Facts
 from gpuferry.driver.needs import Needs
 from gpuferry.driver.packages import (
@@ -27,7 +28,10 @@ FLAVOURS: tuple[Literal["open", "proprietary"], ...] = ("open", "proprietary")
 
 
 class Offer(BaseModel):
-    """One source, branch and flavour with its packages; `problem` says why it does not fit."""
+    """One source, branch and flavour with its packages; `problem` says why it does not fit.
+
+    `last_kernel` is set where a kernel that is too new is the problem.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,6 +44,8 @@ class Offer(BaseModel):
     built_here: bool = True
     adds: list[str] = []
     problem: str = ""
+    last_kernel: str = ""
+    remark: str = ""
 
     @property
     def title(self) -> str:
@@ -66,13 +72,22 @@ def choose(facts: Facts, wish: Wish, needs: Needs) -> Offer:
         )
     # The reason that concerns the person's own wish comes first.
     reasons = list(dict.fromkeys(f"{o.title}: {o.problem}" for o in offers))
-    # An offer that only lacks a signature fits otherwise: that is what to tell.
+    # An offer that only lacks a signature, or an older kernel, fits otherwise: that is what to tell.
     must_sign = any("secure boot" in offer.problem for offer in offers)
+    last = max((o.last_kernel for o in offers if o.last_kernel), key=kernels.number, default="")
     raise Refused(
-        "secure_boot" if must_sign else "nothing_fits",
+        "secure_boot" if must_sign else "kernel_too_new" if last else "nothing_fits",
         f"no driver fits. {'; '.join(reasons[:6])}",
-        *(SECURE_BOOT_OPTIONS if must_sign else _options(wish)),
+        *(SECURE_BOOT_OPTIONS if must_sign else _older_kernel(facts, last) if last else []),
+        *([] if must_sign else _options(wish)),
     )
+
+
+def _older_kernel(facts: Facts, last: str) -> list[str]:
+    there = kernels.older(facts, last)
+    if there:
+        return [f"reboot into {there[-1]}, which is installed, then plan again"]
+    return [f"boot a kernel up to {last} (the distribution's own, not one from backports)"]
 
 
 SECURE_BOOT_OPTIONS = (
@@ -135,7 +150,7 @@ def _distribution_offer(
         return offer.model_copy(update={"problem": f"apt knows none of {', '.join(names)}"})
     others = newest(kernel if prebuilt else [], facts.candidates)
     others += companions(rules.get("others", []), facts.candidates, branch=branch)
-    return _signable(
+    return _usable(
         offer.model_copy(
             update={
                 "packages": [*offer.packages, *others],
@@ -177,7 +192,7 @@ def _nvidia(facts: Facts, wish: Wish, needs: Needs) -> Iterator[Offer]:
         extra = [*([rules["pin"]] if branch >= rules["pin_from_branch"] else [])]
         extra = [*filled(extra, branch=branch), *(rules["nvlsm"] if needs.nvlsm else [])]
         known_versions = facts.candidates if configured else {}
-        yield _signable(
+        yield _usable(
             offer.model_copy(
                 update={
                     "packages": [*offer.packages, *newest(extra, known_versions)],
@@ -221,6 +236,30 @@ def without_prebuilt(facts: Facts) -> Facts | None:
 
 def _without(facts: Facts) -> Facts:
     return facts.model_copy(update={"candidates": {}})
+
+
+def _usable(offer: Offer, facts: Facts) -> Offer:
+    return _buildable(_signable(offer, facts), facts)
+
+
+def _buildable(offer: Offer, facts: Facts) -> Offer:
+    """Judge a module that DKMS builds by the kernel that runs, unless it was built for it."""
+    if offer.problem or not offer.built_here or kernels.built_already(facts, offer.branch):
+        return offer
+    known = module_limit(offer, facts)
+    if not known.passed_by(facts.kernel.release):
+        return offer
+    what = f"its module is known to build up to Linux {known.last}, and {facts.kernel.release} runs"
+    if known.ended:
+        return offer.model_copy(update={"problem": what, "last_kernel": known.last})
+    return offer.model_copy(update={"remark": f"{offer.title}: {what}; a later version may build"})
+
+
+def module_limit(offer: Offer, facts: Facts) -> kernels.Limit:
+    """Up to which kernel an offer's module builds, as far as anything is known of it."""
+    found = [p.version for p in offer.packages if p.name in offer.kernel_packages]
+    # Before the source is configured no version is known; the branch is.
+    return kernels.limit(facts, offer.source, (found or [""])[0] or f"{offer.branch}.")
 
 
 def _signable(offer: Offer, facts: Facts) -> Offer:

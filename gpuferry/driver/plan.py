@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from gpuferry.driver import gates, present
+from gpuferry.driver import gates, kernels, present
 from gpuferry.driver.cuda import plan_cuda
 from gpuferry.driver.decision import Plan
 from gpuferry.driver.facts import Facts, branch_of
 from gpuferry.driver.needs import Needs, needs_of
-from gpuferry.driver.offers import Offer, choose, without_prebuilt
+from gpuferry.driver.offers import Offer, choose, module_limit, without_prebuilt
 from gpuferry.driver.packages import Package, distribution_row, match
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.user_space import container_plan, simulated_plan
@@ -65,6 +65,9 @@ def _built_here(facts: Facts, wish: Wish, refused: Refused) -> Plan:
 def _plan(facts: Facts, wish: Wish) -> Plan:
     if not facts.gpus:
         return _without_gpu(wish)
+    if facts.nvidia_smi.state == "hung":
+        # A rehearsal too: every later step would ask again, and wait as long.
+        present.refuse_a_fault(facts)
     gates.mig(facts, wish)
     if facts.simulated:
         return simulated_plan(facts, wish)
@@ -212,6 +215,8 @@ def _settled(
 
 def _install(facts: Facts, wish: Wish, needs: Needs, offer: Offer, change: str) -> Plan:
     headers, new_kernel = gates.headers(facts, wish, built_here=offer.built_here)
+    if new_kernel:
+        kernels.refuse_beyond(headers[0], module_limit(offer, facts), offer.title)
     packages = [*offer.packages, *headers]
     gates.holds(facts, packages)
     replaces = facts.module.loaded
@@ -225,6 +230,7 @@ def _install(facts: Facts, wish: Wish, needs: Needs, offer: Offer, change: str) 
     if facts.nouveau_holds:
         reasons.append("nouveau has to be kept from loading, in the initramfs as well")
     notes = _reboot_note(wish) if reboot else []
+    notes += [offer.remark] if offer.remark else []
     if not offer.version:
         notes.append("versions are known once the source is configured; plan again then")
     plan = Plan(

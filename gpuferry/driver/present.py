@@ -72,10 +72,11 @@ def refuse_a_fault(facts: Facts) -> None:
     if facts.nvidia_smi.state == "hung":
         raise Refused(
             "driver_hung",
-            "nvidia-smi did not answer within its deadline: a program hangs in the driver, and "
-            "changing packages under it makes it worse",
+            "the driver hangs (nvidia-smi did not answer within its deadline), and changing packages "
+            "under it makes it worse",
             "look for an Xid in the kernel's log: journalctl -k | grep NVRM",
             "reboot the server, then plan again",
+            *(["take an injected fault away: ./ferry sim NAME clear"] if facts.simulated else []),
         )
     if facts.sick:
         raise Refused(
@@ -89,9 +90,7 @@ def refuse_a_fault(facts: Facts) -> None:
 
 
 def refuse_what_cannot_be_mended(facts: Facts) -> None:
-    """Refuse where another installer, or a hung driver, is in the way."""
-    if facts.nvidia_smi.state == "hung":
-        refuse_a_fault(facts)
+    """Refuse where another installer is in the way."""
     if facts.runfile.marks:
         raise Refused(
             "runfile",

@@ -7,7 +7,7 @@ import difflib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuferry.engine import find
@@ -18,6 +18,7 @@ from gpuferry.harmless import harmless
 from gpuferry.logs.archive import Archive, open_archive
 from gpuferry.logs.lines import Line, Wanted
 from gpuferry.logs.moments import moment, written
+from gpuferry.logs.place import IDENTITY
 from gpuferry.operate.console import print_json, say_on_stderr
 from gpuferry.prepare import packages
 from shipper.keys import Chunk
@@ -44,12 +45,13 @@ def show(
         if name is None:
             _list(archive, as_json)
             return
-        found = 0
-        for line in read(archive, name, wanted):
-            found += 1
+        seen: set[str] = set()
+        empty = True
+        for line in read(archive, name, wanted, seen):
+            empty = False
             print(as_object(line) if as_json else as_text(line))
-    if not found:
-        say_on_stderr(f"{name} has logs, but no line of them is what was asked for")
+        if empty:
+            say_on_stderr(nothing(name, wanted, seen))
 
 
 def asked(
@@ -80,8 +82,23 @@ def asked(
     return wanted
 
 
-def read(archive: Archive, name: str, wanted: Wanted) -> Iterator[Line]:
+def nothing(name: str, wanted: Wanted, seen: set[str]) -> str:
+    """Why there is no line: nobody logged then, or another unit or container did (`seen`)."""
+    what = wanted.container or wanted.unit
+    if not seen:
+        return f"{name} has no lines of that time"
+    kind = "container" if wanted.container else "unit"
+    near = difflib.get_close_matches(what, seen, n=3, cutoff=0.5)
+    shown = near or sorted(seen)[:8]
+    return f"{name} has no lines of the {kind} {what!r} in that time; it has: {', '.join(shown)}"
+
+
+def read(
+    archive: Archive, name: str, wanted: Wanted, seen: set[str] | None = None
+) -> Iterator[Line]:
     """Wanted lines of one server; tells on stderr how far it is where that takes long.
+
+    `seen` collects the names of the units or containers that were passed over.
 
     Raises:
         SpecError: this server has no logs there; names those that have.
@@ -94,10 +111,12 @@ def read(archive: Archive, name: str, wanted: Wanted) -> Iterator[Line]:
             f"There are no logs of {name!r}; the bucket has those of: "
             f"{', '.join(known) or 'no server'}.{hint}"
         )
-    yield from _with_progress(archive, chunks, wanted)
+    yield from _with_progress(archive, chunks, wanted, seen if seen is not None else set())
 
 
-def _with_progress(archive: Archive, chunks: list[Chunk], wanted: Wanted) -> Iterator[Line]:
+def _with_progress(
+    archive: Archive, chunks: list[Chunk], wanted: Wanted, seen: set[str]
+) -> Iterator[Line]:
     said = time.monotonic()
     # Where lines run over the terminal they are progress enough.
     quiet = sys.stdout.isatty() and not (wanted.unit or wanted.container)
@@ -108,6 +127,10 @@ def _with_progress(archive: Archive, chunks: list[Chunk], wanted: Wanted) -> Ite
             say_on_stderr(f"{archive.opened} of {len(chunks)} chunks read")
         if wanted.has(line):
             yield line
+        elif wanted.container:
+            seen |= {line.container} - {""}
+        elif wanted.unit:
+            seen |= {line.unit} - {""}
 
 
 def prune(project: Project, *, as_json: bool) -> None:
@@ -132,7 +155,7 @@ def _access(project: Project) -> dict[str, Any]:
         raise PrerequisiteMissing(
             f"Stack {project.stack} is not deployed. Run: ./ferry up --stack {project.stack}"
         )
-    access = pulumi.outputs().get("logs")
+    access = shipped_to(pulumi.records) or pulumi.outputs().get("logs")
     if not access:
         raise PrerequisiteMissing(
             f"Stack {project.stack} keeps no logs in a store. Declare gpuferry:logs "
@@ -141,6 +164,22 @@ def _access(project: Project) -> dict[str, Any]:
     if access["identity"]:
         packages.install_missing(say_on_stderr, ("age",))
     return dict(access)
+
+
+def shipped_to(records: Callable[[str], list[dict[str, Any]]]) -> dict[str, Any]:
+    """Where the servers that were made ship to, and what opens it; empty when they do not.
+
+    The stack's output is as old as the last deployment that went well; logs are wanted most when one
+    did not.
+    """
+    used = [record["variables"] for record in records("-inventory")]
+    stores = [v for v in used if v.get("log_shipping_store")]
+    if not stores:
+        return {}
+    store, keys = (stores[0][f"log_shipping_{key}"] for key in ("store", "credentials"))
+    pair = records(f"::{IDENTITY}") if stores[0]["log_shipping_recipient"] else []
+    return {**store, **keys, "name": store["bucket"],
+            "identity": pair[0]["identity"] if pair else ""}  # fmt: skip
 
 
 def _list(archive: Archive, as_json: bool) -> None:

@@ -174,8 +174,11 @@ def _driver_branch(text: str) -> str:
 
 
 def _cuda_version(text: str) -> str:
-    if not _CUDA.fullmatch(text):
-        raise ValueError(f"{text!r} is no CUDA version; accepted: such as '12.4'")
+    # Only stack files that name CUDA pay for loading the rules.
+    from gpuferry.driver.cuda_versions import published, standing
+
+    if not _CUDA.fullmatch(text) or standing(text) == "never":
+        raise ValueError(f"{text!r} is no CUDA version; accepted: {published()}")
     return text
 
 

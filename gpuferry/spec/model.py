@@ -104,6 +104,19 @@ class DriverSpec(_Strict):
             _refuse_duplicates(f"cuda.{kind}", list(versions))
         return self
 
+    @model_validator(mode="after")
+    def _branch_runs_cuda(self) -> Self:
+        from gpuferry.driver.cuda_versions import minimum_branch
+
+        for version in [*self.cuda.runtime, *self.cuda.toolkit] if self.branch else []:
+            least = minimum_branch(version)
+            if int(str(self.branch).split(".", 1)[0]) < least:
+                raise ValueError(
+                    f"CUDA {version} needs driver branch {least} or later, and branch is "
+                    f"{self.branch}; raise it, leave it out, or name an older CUDA"
+                )
+        return self
+
 
 class SshAccess(_Strict):
     """How a server that you already rent is reached (provider `ssh`)."""

@@ -98,7 +98,17 @@ def test_a_servers_driver_block_replaces_the_stacks(stack: Path) -> None:
         ({"source": "runfile"}, "driver.source: 'runfile' is not accepted; accepted: 'auto'"),
         ({"cuda": {"runtime": [12.4]}}, "driver.cuda.runtime[0]: 12.4 may have lost a digit"),
         ({"cuda": {"toolkit": ["12"]}}, "driver.cuda.toolkit[0]: '12' is no CUDA version"),
+        (
+            {"cuda": {"toolkit": ["99.1"]}},
+            "'99.1' is no CUDA version; accepted: 11.0 to 11.8, 12.0",
+        ),
+        ({"cuda": {"runtime": ["12.7"]}}, "'12.7' is no CUDA version"),
+        ({"cuda": {"runtime": ["12.10"]}}, "'12.10' is no CUDA version"),
         ({"cuda": {"runtime": ["12.4", "12.4"]}}, "'12.4' is used 2 times"),
+        (
+            {"branch": "550", "cuda": {"toolkit": ["13.0"]}},
+            "CUDA 13.0 needs driver branch 580 or later, and branch is 550; raise it, leave it out",
+        ),
         ({"allow": ["everything"]}, "driver.allow[0]: 'everything' is not accepted"),
         ({"brach": "580"}, "driver.brach: unknown key; did you mean 'branch'?"),
     ],
@@ -110,6 +120,12 @@ def test_a_driver_that_cannot_be_had_is_refused_in_a_sentence(
         parse_spec({"gpuferry:servers": [{"name": "gpu-1"}], "gpuferry:driver": driver})
     assert sentence in str(caught.value)
     assert str(caught.value)[-1] in ".?)"
+
+
+def test_a_cuda_that_is_newer_than_the_rules_is_left_to_the_server() -> None:
+    wish = {"branch": "580", "cuda": {"runtime": ["13.99"], "toolkit": ["13.0"]}}
+    spec = parse_spec({"gpuferry:servers": [{"name": "gpu-1"}], "gpuferry:driver": wish})
+    assert wishes.of_server(spec, "gpu-1").cuda.runtime == ["13.99"]
 
 
 def test_the_plan_shows_the_declared_mig_layout(stack: Path) -> None:

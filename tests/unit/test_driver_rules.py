@@ -12,7 +12,7 @@ from gpuferry.driver.rules import architecture_of, first_branch_of, open_modules
 
 TABLES = [
     "architectures", "devices", "open_modules", "distributions", "nvidia_repository", "cuda",
-    "expectations",
+    "expectations", "kernels",
 ]  # fmt: skip
 
 
@@ -36,7 +36,8 @@ def test_every_row_names_a_source_that_is_described(name: str) -> None:
     used = {source for row in found for source in row["source"]}
     used |= set(rules.get("default_source", []))
     assert used <= set(rules["sources"])
-    for part in ("ranges", "later", "nvswitches", "hgx", "before", "repositories", "models"):
+    for part in ("ranges", "later", "nvswitches", "hgx", "before", "repositories", "models",
+                 "last_kernels"):  # fmt: skip
         assert all("source" in row for row in rules.get(part, []))
 
 

@@ -261,6 +261,25 @@ def test_a_kernel_that_comes_has_its_module_or_the_set_is_refused(
         assert "6.8.0-9" in plan.refusal.sentence
 
 
+@pytest.mark.parametrize(
+    ("kernel", "module", "reason"),
+    [
+        ("6.13.1-amd64", "550.163.01-2", None),
+        ("6.17.8-amd64", "550.163.01-2", "kernel_too_new"),
+        # NVIDIA still maintains that branch.
+        ("7.3.4-amd64", "580.126.09-1", None),
+    ],
+)
+def test_a_kernel_that_comes_is_one_that_the_module_follows(
+    kernel: str, module: str, reason: str | None
+) -> None:
+    apt = said(ASKED, *COME, f"linux-image-{kernel} - 1", f"linux-headers-{kernel} - 1")
+    found = facts({**MEMBERS, "nvidia-kernel-dkms": module}, BOTH, apt=apt)
+    plan = decide(found, allow=["kernel_change"])
+    assert (plan.refusal.reason if plan.refusal else None) == reason, plan
+    assert not plan.refusal or f"nvidia-kernel-dkms {module} is known" in plan.refusal.sentence
+
+
 def test_the_missing_modules_metapackage_is_named() -> None:
     found = facts(
         {**MEMBERS, **BY_ARCHIVE}, BOTH, apt=said(ASKED, *COME, NEW_KERNEL),

@@ -15,7 +15,7 @@ from gpuferry.errors import SpecError, StepFailed
 from gpuferry.logs.archive import Archive
 from gpuferry.logs.lines import Line, Wanted, lines
 from gpuferry.logs.moments import moment, written
-from gpuferry.operate.logs import as_object, as_text, asked, read
+from gpuferry.operate.logs import as_object, as_text, asked, nothing, read, shipped_to
 from shipper import keys
 from shipper.chunk import Builder, Made
 
@@ -294,3 +294,48 @@ def test_a_line_for_people() -> None:
         "time": "2026-11-30T12:00:00.000000Z", "message": "", "container": "job", "priority": 0,
     }  # fmt: skip
     assert written(NOON + 1_000_000) == "2026-11-30T12:00:01.000000Z"
+
+
+def test_a_unit_or_container_without_lines_is_told_with_those_that_have_some() -> None:
+    bucket = Bucket(
+        journal_chunk(journal_entry(NOON, b"up", _SYSTEMD_UNIT="docker.service")),
+        containers_chunk(trainer=[docker_line(0, "step 1")]),
+    )
+    for wanted, told in (
+        (Wanted(unit="dcker"), "no lines of the unit 'dcker' in that time; it has: docker.service"),
+        (Wanted(container="trainr"), "the container 'trainr' in that time; it has: trainer"),
+        (Wanted(since=NOON + 99_000_000, unit="docker"), "gpu-1 has no lines of that time"),
+    ):
+        seen: set[str] = set()
+        assert list(read(archive(bucket), "gpu-1", wanted, seen)) == []
+        assert told in nothing("gpu-1", wanted, seen)
+
+
+class State:
+    """The documents that a deployment keeps, also one that failed half-way."""
+
+    def __init__(self, **records: list[dict[str, Any]]) -> None:
+        self.found = records
+
+    def records(self, suffix: str) -> list[dict[str, Any]]:
+        return self.found.get(suffix.strip(":-").replace("-", "_"), [])
+
+
+STORE = {"endpoint": "https://s3", "bucket": "b", "region": "r", "ca_pem": "pem"}
+KEYS = {"access_key": "a", "secret_key": "s"}
+
+
+@pytest.mark.parametrize("recipient", ["", "age1xyz"])
+def test_logs_are_found_where_the_servers_ship_them_without_the_stacks_outputs(
+    recipient: str,
+) -> None:
+    ships = {"log_shipping_store": STORE, "log_shipping_credentials": KEYS,
+             "log_shipping_recipient": recipient}  # fmt: skip
+    silent = {"log_shipping_store": {}, "log_shipping_credentials": {}}
+    state = State(
+        inventory=[{"variables": silent}, {"variables": ships}],
+        stack_logs_data_key=[{"identity": "AGE-SECRET-KEY", "recipient": "age1xyz"}],
+    )
+    opened = {**STORE, **KEYS, "name": "b", "identity": "AGE-SECRET-KEY" if recipient else ""}
+    assert shipped_to(state.records) == opened
+    assert shipped_to(State(inventory=[{"variables": silent}]).records) == {}
