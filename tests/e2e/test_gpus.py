@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import signal
 import subprocess
@@ -11,10 +12,19 @@ from collections.abc import Iterator
 import pytest
 
 from gpuferry.desired import GPU_ROLES
+from gpuferry.nodes.local.docker import docker
+from tests.support.simulated import wait_until
 
 from .conftest import SERVER, NewStack, Stack
 
 GPUS = {"model": "L4", "count": 2}
+T4 = {**SERVER, "gpu": {"model": "T4", "count": 1}, "baked": False}
+# Everything that looks at a server from the outside.
+WATCHED = {
+    "object_stores": [{"name": "logs"}],
+    "logs": {"encryption": True, "delay_seconds": 1},
+    "monitoring": {},
+}
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +118,37 @@ def test_a_rebuild_keeps_the_gpus(stack: Stack) -> None:
 
 
 def test_other_gpus_are_another_machine(stack: Stack) -> None:
-    stack.declare(servers=[{**SERVER, "gpu": {"model": "T4", "count": 1}, "baked": False}])
+    stack.declare(servers=[T4], **WATCHED)
     stack.ferry("up")
     said = stack.ferry("ssh", "gpu-1", "--", "nvidia-smi -L").stdout
     assert said.count("Tesla T4 (simulated)") == 1
+
+
+def _alerts(stack: Stack) -> set[str]:
+    servers = stack.json("top")["servers"]
+    return {alert["name"] for server in servers for alert in server["alerts"] or ()}
+
+
+def test_a_fault_is_an_alert_and_logs_outlive_their_server(stack: Stack) -> None:
+    """The stack is the one of the test before."""
+    begun = datetime.datetime.now(datetime.UTC).isoformat()
+    assert _alerts(stack) == set()
+    stack.ferry("sim", "gpu-1", "fault", "lost", "--gpu", "0")
+    wait_until("the alert of a lost GPU", lambda: "GpuFault" in _alerts(stack), 60)
+    stack.ferry("ssh", "gpu-1", "--", "logger --tag e2e the last words")
+
+    def told() -> list[str]:
+        lines = stack.ferry("logs", "gpu-1", "--since", begun, "--json").stdout.splitlines()
+        return [line["message"] for line in map(json.loads, lines)
+                if line.get("identifier") == "e2e"]  # fmt: skip
+
+    wait_until("the line in the store", lambda: told() == ["the last words"], 60)
+    (container,) = (c for c in stack.containers() if c.endswith("-gpu-1"))
+    docker("rm", "-f", container)
+    assert told() == ["the last words"]
+    assert stack.ferry("logs").stdout.split() == ["gpu-1"]
+    text = stack.ferry("logs", "gpu-1", "--unit", "none").stderr
+    assert "no line of them is what was asked for" in text
 
 
 @pytest.mark.parametrize(
