@@ -118,11 +118,11 @@ class Shipper:
         try:
             # Both, whatever the first one says.
             whole = all([self._take_containers(deadline), self._take_journal(deadline)])
+            self._count_lost()
+            self._note_ended()
             self._trouble = ""
             if whole:
                 self._rounds.append((began, self.spool.newest))
-            self._count_lost()
-            self._note_ended()
         except (OSError, JournalTrouble, chunk.SealFailed, ValueError) as error:
             whole = True
             if str(error) != self._trouble:
