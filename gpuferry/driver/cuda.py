@@ -76,7 +76,9 @@ def _exists(facts: Facts, version: str) -> None:
 
 def _offers(facts: Facts) -> list[str]:
     """CUDA versions that NVIDIA's repository offers, as far as apt has read it; the newest last."""
-    names = (re.fullmatch(r"cuda-(?:cudart|toolkit)-(\d+)-(\d+)", name) for name in facts.candidates)
+    names = (
+        re.fullmatch(r"cuda-(?:cudart|toolkit)-(\d+)-(\d+)", name) for name in facts.candidates
+    )
     found = {(int(match[1]), int(match[2])) for match in names if match}
     return [f"{major}.{minor}" for major, minor in sorted(found)]
 

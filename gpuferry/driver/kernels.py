@@ -39,7 +39,9 @@ def limit(facts: Facts, source: str, version: str) -> Limit:
 def of_installed(facts: Facts, package: Package) -> Limit:
     """The same for a package whose source is not known: Debian has only some branches itself."""
     sets = (distribution_row(facts) or {"sets": []})["sets"]
-    own = [b for s in sets for b in (s["branch"] if isinstance(s["branch"], list) else [s["branch"]])]
+    own = [
+        b for s in sets for b in (s["branch"] if isinstance(s["branch"], list) else [s["branch"]])
+    ]
     mine = branch_of(package.version) in own
     return limit(facts, "distribution" if mine else "nvidia", package.version)
 

@@ -72,7 +72,7 @@ def choose(facts: Facts, wish: Wish, needs: Needs) -> Offer:
         )
     # The reason that concerns the person's own wish comes first.
     reasons = list(dict.fromkeys(f"{o.title}: {o.problem}" for o in offers))
-    # An offer that only lacks a signature, or an older kernel, fits otherwise: that is what to tell.
+    # An offer that only lacks a signature, or an older kernel, fits otherwise: tell that.
     must_sign = any("secure boot" in offer.problem for offer in offers)
     last = max((o.last_kernel for o in offers if o.last_kernel), key=kernels.number, default="")
     raise Refused(
@@ -249,9 +249,7 @@ def _buildable(offer: Offer, facts: Facts) -> Offer:
     known = module_limit(offer, facts)
     if not known.passed_by(facts.kernel.release):
         return offer
-    what = (
-        f"its module is known to build up to Linux {known.last}, and {facts.kernel.release} runs"
-    )
+    what = f"its module is known to build up to Linux {known.last}, and {facts.kernel.release} runs"
     if known.ended:
         return offer.model_copy(update={"problem": what, "last_kernel": known.last})
     return offer.model_copy(update={"remark": f"{offer.title}: {what}; a later version may build"})

@@ -16,8 +16,8 @@ from gpuferry.engine.run import Pulumi
 from gpuferry.errors import PrerequisiteMissing, SpecError
 from gpuferry.logs.archive import Archive, open_archive
 from gpuferry.logs.lines import Line, Wanted
-from gpuferry.logs.place import IDENTITY
 from gpuferry.logs.moments import moment, written
+from gpuferry.logs.place import IDENTITY
 from gpuferry.operate.console import print_json, say_on_stderr
 from gpuferry.prepare import packages
 from shipper.keys import Chunk
@@ -145,8 +145,8 @@ def _access(project: Project) -> dict[str, Any]:
 def shipped_to(records: Callable[[str], list[dict[str, Any]]]) -> dict[str, Any]:
     """Where the servers that were made ship to, and what opens it; empty when they do not.
 
-    The stack's output is as old as the last deployment that went well; logs are wanted most when one
-    did not.
+    The stack's output is as old as the last deployment that went well; logs are wanted most when
+    one did not.
     """
     used = [record["variables"] for record in records("-inventory")]
     stores = [v for v in used if v.get("log_shipping_store")]

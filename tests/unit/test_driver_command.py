@@ -98,7 +98,10 @@ def test_a_servers_driver_block_replaces_the_stacks(stack: Path) -> None:
         ({"source": "runfile"}, "driver.source: 'runfile' is not accepted; accepted: 'auto'"),
         ({"cuda": {"runtime": [12.4]}}, "driver.cuda.runtime[0]: 12.4 may have lost a digit"),
         ({"cuda": {"toolkit": ["12"]}}, "driver.cuda.toolkit[0]: '12' is no CUDA version"),
-        ({"cuda": {"toolkit": ["99.1"]}}, "'99.1' is no CUDA version; accepted: 11.0 to 11.8, 12.0"),
+        (
+            {"cuda": {"toolkit": ["99.1"]}},
+            "'99.1' is no CUDA version; accepted: 11.0 to 11.8, 12.0",
+        ),
         ({"cuda": {"runtime": ["12.7"]}}, "'12.7' is no CUDA version"),
         ({"cuda": {"runtime": ["12.10"]}}, "'12.10' is no CUDA version"),
         ({"cuda": {"runtime": ["12.4", "12.4"]}}, "'12.4' is used 2 times"),
