@@ -10,9 +10,10 @@ from agent.config import Config, ConfigError, load
 from agent.run import Agent, Unusable, say
 
 _CONFIG = "/etc/gpuferry/agent.json"
+_PAGES = ("/metrics", "/state", "/healthy")
 _USAGE = f"""\
 usage: start.py CONFIG.json       run the agent
-       start.py ask PATH [CONFIG]  print a page of the running one: /metrics, /state or /healthy
+       start.py ask PATH [CONFIG]  print a page of the running one: {", ".join(_PAGES)}
 Example: start.py ask /state      (CONFIG is {_CONFIG} by default)"""
 
 
@@ -25,6 +26,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) not in ((2, 3) if asking else (1,)):
         say(_USAGE)
         return 2
+    if asking and "/" + arguments[1].lstrip("/") not in _PAGES:
+        say(f"error: {arguments[1]!r} is no page of the agent; accepted: {', '.join(_PAGES)}.")
+        return 2
     try:
         config = load(Path([*arguments, _CONFIG][2] if asking else arguments[0]))
     except ConfigError as error:
@@ -36,6 +40,9 @@ def main(arguments: list[str]) -> int:
 def _ask(config: Config, path: str) -> int:
     try:
         sys.stdout.write(ask(config, path) + "\n")
+    except PermissionError as error:
+        say(f"error: {error.filename} may be read by root only. Put sudo before python3.")
+        return 1
     except OSError as error:
         say(f"error: the agent does not tell {path}: {error}. See: systemctl status gpuferry-agent")
         return 1

@@ -72,7 +72,7 @@ def choose(facts: Facts, wish: Wish, needs: Needs) -> Offer:
         )
     # The reason that concerns the person's own wish comes first.
     reasons = list(dict.fromkeys(f"{o.title}: {o.problem}" for o in offers))
-    # An offer that only lacks a signature, or an older kernel, fits otherwise: that is what to tell.
+    # An offer that only lacks a signature, or an older kernel, fits otherwise: tell that.
     must_sign = any("secure boot" in offer.problem for offer in offers)
     last = max((o.last_kernel for o in offers if o.last_kernel), key=kernels.number, default="")
     raise Refused(

@@ -72,8 +72,8 @@ def refuse_a_fault(facts: Facts) -> None:
     if facts.nvidia_smi.state == "hung":
         raise Refused(
             "driver_hung",
-            "the driver hangs (nvidia-smi did not answer within its deadline), and changing packages "
-            "under it makes it worse",
+            "the driver hangs (nvidia-smi did not answer within its deadline), and changing "
+            "packages under it makes it worse",
             "look for an Xid in the kernel's log: journalctl -k | grep NVRM",
             "reboot the server, then plan again",
             *(["take an injected fault away: ./ferry sim NAME clear"] if facts.simulated else []),

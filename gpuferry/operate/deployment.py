@@ -316,7 +316,9 @@ def _swept(project: Project, provider: str, as_json: bool, sentence: str) -> Non
         print(f"Also removed, left by an interrupted run: {', '.join(left)}.")
 
 
-def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> None:
+def rebuild(
+    project: Project, name: str, *, as_json: bool, take_over: bool, yes: bool = False
+) -> None:
     """Replace one server's system; address, host key and data disk stay."""
     from gpuferry.operate.servers import select
 
@@ -329,9 +331,9 @@ def rebuild(project: Project, name: str, *, as_json: bool, take_over: bool) -> N
     started = time.monotonic()
     pulumi = open_stack(project, spec.provider, take_over)
     (entry,) = select(pulumi, [name])
-    say_on_stderr(f"{name} gets a fresh system; what is outside its data disk is lost")
     known = _known(pulumi)
-    confirm_losses(project, known, spec, yes=False)
+    confirm_losses(project, known, spec, yes)
+    say_on_stderr(f"{name} gets a fresh system; what is outside its data disk is lost")
     _prepare_old_system(entry)
     with Progress(quiet=as_json) as progress:
         lost = _lost(pulumi, known, spec, progress)

@@ -72,7 +72,8 @@ def _print(name: str, outcome: Outcome) -> None:
         print(f"interrupts: {', '.join(plan.disturbs) or 'nothing'}")
     for note in plan.notes if plan else []:
         print(f"note: {note}")
-    print(f"{name}: {outcome.result.replace('_', ' ')}: {outcome.message}")
+    how = "nothing to do" if outcome.result == "nothing" else outcome.result.replace("_", " ")
+    print(f"{name}: {how}: {outcome.message}")
 
 
 def _row(move: Move) -> list[str]:

@@ -169,8 +169,8 @@ def _access(project: Project) -> dict[str, Any]:
 def shipped_to(records: Callable[[str], list[dict[str, Any]]]) -> dict[str, Any]:
     """Where the servers that were made ship to, and what opens it; empty when they do not.
 
-    The stack's output is as old as the last deployment that went well; logs are wanted most when one
-    did not.
+    The stack's output is as old as the last deployment that went well; logs are wanted most when
+    one did not.
     """
     used = [record["variables"] for record in records("-inventory")]
     stores = [v for v in used if v.get("log_shipping_store")]

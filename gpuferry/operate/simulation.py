@@ -15,7 +15,7 @@ from gpuferry.engine.project import Project
 from gpuferry.errors import SpecError, StepFailed
 from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
-from gpuferry.operate.console import print_json, print_table
+from gpuferry.operate.console import print_json, print_table, say_on_stderr
 from gpuferry.simulation import assign, faults, files, kernel_log
 from gpuferry.simulation.compiled import gpu_uuid
 from gpuferry.simulation.faults import Change, Request
@@ -57,7 +57,20 @@ def inject(project: Project, name: str, request: Request, *, as_json: bool) -> N
 
 def clear(project: Project, name: str, *, as_json: bool) -> None:
     """Take away all faults and set readings."""
-    _change(project, name, lambda s, moment: Change(faults.clear(s, moment)), as_json=as_json)
+    kept = 0
+
+    def decide(scenario: Scenario, moment: Moment) -> Change:
+        nonlocal kept
+        kept = moment.log_records
+        return Change(faults.clear(scenario, moment))
+
+    _change(project, name, decide, as_json=as_json)
+    if kept:
+        said = (
+            "the kernel's log keeps what was said of them until the next boot, and so does the "
+            f"check gpu.xid: ./ferry ssh {name} -- sudo reboot, then ./ferry up"
+        )
+        say_on_stderr(project.on_stack(said))
 
 
 def read(session: SshSession, server: Server) -> tuple[Scenario, Moment, str]:

@@ -313,7 +313,7 @@ def _fresh(work: Upgrade, seen: Seen, wish: Wish, options: Options) -> Outcome:
         text = f"{plan.refusal.sentence}. What can be done: {'; or: '.join(plan.refusal.options)}"
         return Outcome("refused", text, plan.moves, plan)
     if not plan.packages:
-        return Outcome("nothing", "nothing to do: " + _standing(seen), plan=plan)
+        return Outcome("nothing", _standing(seen), plan=plan)
     if options.plan_only:
         return Outcome("planned", "nothing was changed", plan.moves, plan)
     # Before the drain: from there on little time shall pass in which work could start again.

@@ -61,3 +61,10 @@ def test_a_command_that_is_named_exists_and_has_its_arguments(path: str, said: s
 
 def test_many_are_named() -> None:
     assert len(SAID) > 40
+
+
+@pytest.mark.parametrize("name", ["up", "resize", "rebuild", "down"])
+def test_what_may_ask_before_data_goes_can_be_told_not_to(name: str) -> None:
+    group = typer.main.get_command(app)
+    assert hasattr(group, "commands")
+    assert any("--yes" in parameter.opts for parameter in group.commands[name].params)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import agent.__main__
 import agent.server
 from agent.ask import ask
 from agent.config import Config
@@ -107,3 +108,23 @@ def test_a_proxy_of_the_environment_is_not_shown_the_token(
     proxy.shutdown()
     proxy.server_close()
     assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "words"),
+    [("/stat", 2, "'/stat' is no page of the agent; accepted: /metrics, /state, /healthy."),
+     ("/state", 1, "may be read by root only. Put sudo before python3.")],
+)  # fmt: skip
+def test_who_asks_wrongly_is_told_what_is_accepted(
+    page: str, code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def refused(config: Config, path: str) -> str:
+        raise PermissionError(13, "Permission denied", str(tmp_path / path))
+
+    # The tests may run as root, who may read everything.
+    monkeypatch.setattr(agent.__main__, "ask", refused)
+    (tmp_path / "agent.json").write_text("{}")
+    assert agent.__main__.main(["ask", page, str(tmp_path / "agent.json")]) == code
+    told = capfd.readouterr()
+    assert words in told.out + told.err
