@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ _INSTALL = (
     "apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends restic"
 )
 
+_STORE = tuple(field.name for field in fields(Vault) if field.name != "key")
+
 
 def push(
     project: Project,
@@ -49,7 +52,7 @@ def push(
     """Seal a folder's contents into a bucket, as a snapshot of a data set."""
     chosen = orders.set_name(name or Path(folder).name)
     pulumi = _deployed(project)
-    vault = vault_of(pulumi.outputs(), store)
+    vault = vault_of(access(pulumi.records, pulumi.outputs()), store)
     with _runner(pulumi, server) as run:
         say_on_stderr(f"{chosen}: sealing {folder} of {server or 'this machine'} into {vault.name}")
         done = push_with(run, vault, chosen, _absolute(folder, server), server or _here())
@@ -110,7 +113,7 @@ def pull(
     """Restore a data set's newest snapshot into an empty or new folder."""
     orders.set_name(name)
     pulumi = _deployed(project)
-    vault = vault_of(pulumi.outputs(), store)
+    vault = vault_of(access(pulumi.records, pulumi.outputs()), store)
     target = _absolute(folder, server)
     with _runner(pulumi, server) as run:
         say_on_stderr(
@@ -136,7 +139,7 @@ def pull_with(run: Runner, vault: Vault, name: str, folder: str) -> None:
 def show(project: Project, *, store: str | None, as_json: bool) -> None:
     """All snapshots, names and times only."""
     pulumi = _deployed(project)
-    vault = vault_of(pulumi.outputs(), store)
+    vault = vault_of(access(pulumi.records, pulumi.outputs()), store)
     with _runner(pulumi, None) as run:
         found = list_with(run, vault)
     rows = [vars(snapshot) for snapshot in found]
@@ -155,22 +158,42 @@ def list_with(run: Runner, vault: Vault) -> list[orders.Snapshot]:
     return orders.snapshots(orders.expect(answer, vault.name))
 
 
+def access(
+    records: Callable[[str], list[dict[str, Any]]], outputs: dict[str, Any]
+) -> dict[str, Any]:
+    """Buckets and their keys: as the servers were given them, else as in the stack's outputs.
+
+    Outputs are as old as the last deployment that went well; data is wanted when one did not.
+    """
+    stores = {
+        store["name"]: {field: store[field] for field in _STORE if field in store}
+        for record in records("-inventory")
+        for store in record["expectations"]["object_stores"]
+    }
+    found = {name: records(f"::{name}-data-key") for name in stores}
+    keys = {name: kept[0]["key"] for name, kept in found.items() if kept}
+    return {
+        "object_store_access": {**(outputs.get("object_store_access") or {}), **stores},
+        "data_keys": {**(outputs.get("data_keys") or {}), **keys},
+    }
+
+
 def vault_of(outputs: dict[str, Any], store: str | None) -> Vault:
     """The bucket that is meant, with the stack's key for it.
 
     Raises:
         SpecError: there is none, or it is not clear which.
     """
-    access = outputs.get("object_store_access") or {}
-    names = ", ".join(access) or "none"
-    if store is None and len(access) != 1:
+    known = outputs.get("object_store_access") or {}
+    names = ", ".join(known) or "none"
+    if store is None and len(known) != 1:
         raise SpecError(f"Name the bucket with --store; the stack has: {names}.")
-    name = store or next(iter(access))
-    if name not in access:
+    name = store or next(iter(known))
+    if name not in known:
         raise SpecError(f"The stack has no object store {name!r}; it has: {names}.")
     if name not in (outputs.get("data_keys") or {}):
         raise SpecError(f"{name} has no key for sealed data yet. Run: ./ferry up")
-    return Vault(**access[name], key=outputs["data_keys"][name])
+    return Vault(**known[name], key=outputs["data_keys"][name])
 
 
 def _deployed(project: Project) -> Pulumi:

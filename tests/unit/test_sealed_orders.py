@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpuferry.errors import SpecError, StepFailed
-from gpuferry.operate.sealed import push_with, vault_of
+from gpuferry.operate.sealed import access, push_with, vault_of
 from gpuferry.sealed import orders
 
 VAULT = orders.Vault(
@@ -105,6 +105,20 @@ def test_a_bucket_is_chosen_when_there_is_one_and_asked_for_otherwise() -> None:
         vault_of(one, "x")
     with pytest.raises(SpecError, match="more has no key for sealed data yet"):
         vault_of(two, "more")
+
+
+def test_buckets_are_known_without_the_outputs_of_a_deployment_that_went_well() -> None:
+    store = {k: v for k, v in vars(VAULT).items() if k != "key"}
+    kept = {
+        "-inventory": [
+            {"expectations": {"object_stores": [{**store, "server_side_encryption": True}]}}
+        ],
+        f"::{VAULT.name}-data-key": [{"key": "KEY-1"}],
+    }
+    found = access(lambda suffix: kept.get(suffix, []), {})
+    assert vault_of(found, None) == VAULT
+    old = {"object_store_access": {"old": store}, "data_keys": {"old": "KEY-2"}}
+    assert access(lambda _: [], old) == old
 
 
 SUMMARY = (
