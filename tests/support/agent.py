@@ -17,6 +17,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpuferry.paths import REPOSITORY
+from gpuferry.simulation.compiled import gpu_uuid
 from tests.support.simulated import Simulated, wait_until
 
 _START = (
@@ -24,6 +25,17 @@ _START = (
     "agent.run.CATALOGUE = pathlib.Path({xid!r}); "
     "from agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
 )
+
+# A window of ten seconds, so that a test does not last minutes.
+QUICK = {
+    "thresholds": {
+        "window_seconds": 10, "leaked_seconds": 10, "hung_seconds": 15, "warm_up_seconds": 10,
+        "throttle_hardware_seconds": 10, "hot_seconds": 10,
+        # Others use this machine's disks and network, too.
+        "moving_bytes_per_second": 1e12,
+    }
+}  # fmt: skip
+ZERO, ONE = gpu_uuid("test", 0), gpu_uuid("test", 1)
 
 
 def free_port() -> int:
