@@ -87,7 +87,7 @@ def test_it_can_be_asked_from_a_shell(gpus: Simulated) -> None:
     config = str(gpus.folder / "agent.json")
     assert "node_agent_info" in gpus.run([*asking, "/metrics", config]).stdout
     assert json.loads(gpus.run([*asking, "/state", config]).stdout)["driver"]
-    assert gpus.run([*asking, "/none", config]).returncode == 1
+    assert gpus.run([*asking, "/none", config]).returncode == 2
     agent.stop()
     done = gpus.run([*asking, "/state", config])
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
