@@ -8,7 +8,7 @@ import threading
 
 for _name in ("GPUFERRY_STACK", "GPUFERRY_DIRECTORY"):
     os.environ.pop(_name, None)
-# Started with `&` by a script, everything below ignores Ctrl-C, which tests send to what they start.
+# Started with `&` by a script, all of it ignores Ctrl-C, which tests send to what they start.
 if (
     threading.current_thread() is threading.main_thread()
     and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
