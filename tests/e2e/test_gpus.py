@@ -148,7 +148,7 @@ def test_a_fault_is_an_alert_and_logs_outlive_their_server(stack: Stack) -> None
     assert told() == ["the last words"]
     assert stack.ferry("logs").stdout.split() == ["gpu-1"]
     text = stack.ferry("logs", "gpu-1", "--unit", "none").stderr
-    assert "no line of them is what was asked for" in text
+    assert "gpu-1 has no lines of the unit 'none'" in text
 
 
 @pytest.mark.parametrize(
