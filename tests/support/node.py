@@ -29,8 +29,9 @@ from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession, wait_for_ssh
 from gpuferry.nodes.ssh_failure import SshFailure
 
-_STACK = re.compile(r"[teb](\d+)-\d+")
-_DISK = re.compile(r"/gpuferry/local/[teb](\d+)-\d+/disks/")
+# Of tests, of benchmarks, and of images that they bake.
+_STACK = re.compile(r"(?:[teb](?=\d+-)|bake-)(\d+)(?:-\d+)?")
+_DISK = re.compile(r"/gpuferry/local/(?:[teb]|bake-)(\d+)(?:-\d+)?/disks/")
 # Software emulation boots in half a minute on an idle machine.
 _SSH_SECONDS = {"container": 60, "vm": 240}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]

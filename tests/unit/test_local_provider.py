@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ from cryptography import x509
 
 from gpuferry import keys
 from gpuferry.converge import proof
-from gpuferry.nodes.local import host, network
+from gpuferry.nodes.local import baked, host, network
 
 DEB822 = """\
 Types: deb
@@ -181,3 +182,9 @@ def test_a_role_is_played_again_when_a_variable_that_it_reads_changes() -> None:
     for role in ("nvidia_driver", "nvidia_cuda", "fabric_manager", "container_toolkit"):
         assert proof.inputs_digest(role, before) != proof.inputs_digest(role, after), role
     assert proof.inputs_digest("docker", before) == proof.inputs_digest("docker", after)
+
+
+def test_what_a_killed_bake_left_is_known_by_its_process() -> None:
+    alive, dead = os.getpid(), 2**22 + 1  # beyond pid_max
+    stacks = [f"bake-{alive}", f"bake-{dead}", "bake", "bake-me", f"x-bake-{dead}", "local"]
+    assert baked.left_by_killed(stacks) == [f"bake-{dead}"]

@@ -8,7 +8,9 @@ converges only what differs: its own addresses, certificates and host name.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -42,6 +44,8 @@ def build(
     Raises:
         StepFailed: converging failed; the message names the task.
     """
+    for killed in left_by_killed(survey.stacks()):
+        survey.sweep(killed)
     stack = f"bake-{os.getpid()}"
     tag = baked_image.reference(image.ensure(source, say), key)
     try:
@@ -63,6 +67,12 @@ def build(
     finally:
         survey.sweep(stack)
     return tag
+
+
+def left_by_killed(stacks: Iterable[str]) -> list[str]:
+    """Those of the stacks that a bake made whose process is there no more."""
+    owners = {stack: re.fullmatch(r"bake-(\d+)", stack) for stack in stacks}
+    return [s for s, owner in owners.items() if owner and not Path(f"/proc/{owner[1]}").exists()]
 
 
 def _server(

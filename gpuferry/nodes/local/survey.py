@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Callable
 
 from gpuferry.nodes.local import disk, machine, network, object_store
-from gpuferry.nodes.local.docker import docker, inspect, labelled
-from gpuferry.paths import local_dir
+from gpuferry.nodes.local.docker import LABEL_ROOT, LABEL_STACK, docker, inspect, labelled
+from gpuferry.paths import data_dir, local_dir
 
 
 def revive(stack: str, resources: set[str], say: Callable[[str], None]) -> list[str]:
@@ -54,6 +54,13 @@ def revive_object_store(stack: str, say: Callable[[str], None]) -> bool:
 
 
 _KINDS = ("container", "network", "volume")
+
+
+def stacks() -> set[str]:
+    """Names of all stacks of this data folder that have a container or a network."""
+    mine = ("--filter", f"label={LABEL_ROOT}={data_dir()}")
+    told = ("--format", f'{{{{.Label "{LABEL_STACK}"}}}}')
+    return set((docker("ps", "--all", *mine, *told) + docker("network", "ls", *mine, *told)).split())
 
 
 def leftovers(stack: str) -> list[str]:
