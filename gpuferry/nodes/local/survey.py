@@ -60,7 +60,8 @@ def stacks() -> set[str]:
     """Names of all stacks of this data folder that have a container or a network."""
     mine = ("--filter", f"label={LABEL_ROOT}={data_dir()}")
     told = ("--format", f'{{{{.Label "{LABEL_STACK}"}}}}')
-    return set((docker("ps", "--all", *mine, *told) + docker("network", "ls", *mine, *told)).split())
+    listed = docker("ps", "--all", *mine, *told) + docker("network", "ls", *mine, *told)
+    return set(listed.split())
 
 
 def leftovers(stack: str) -> list[str]:
