@@ -34,6 +34,11 @@ class Counters:
     uncounted_gaps: int = 0
 
 
+_LATER = ("ended", "gap_after", "lost_at")
+# What is written beside the counters.
+_KEPT = ("positions", "numbers", "dropping", "rollups", *_LATER)
+
+
 @dataclass
 class State:
     """Shared by the reading and the sending thread."""
@@ -64,9 +69,9 @@ class State:
             return cls(path)
         known = set(Counters.__dataclass_fields__)
         counters = Counters(**{k: v for k, v in data["counters"].items() if k in known})
-        kept = {key: data[key] for key in ("positions", "numbers", "dropping", "rollups")}
-        later = {key: data[key] for key in ("ended", "gap_after", "lost_at") if key in data}
-        return cls(path, counters=counters, **kept, **later)
+        # A file of the first shippers lacks the later ones.
+        kept = {key: data[key] for key in _KEPT if key in data or key not in _LATER}
+        return cls(path, counters=counters, **kept)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -80,23 +85,15 @@ class State:
                 yield
                 write_whole(self.path, json.dumps(self._plain(), sort_keys=True).encode())
             except OSError:
-                self.positions, self.numbers = before["positions"], before["numbers"]
-                self.dropping, self.rollups = before["dropping"], before["rollups"]
-                self.ended, self.gap_after = before["ended"], before["gap_after"]
-                self.lost_at = before["lost_at"]
+                for name in _KEPT:
+                    setattr(self, name, before[name])
                 self.counters = Counters(**before["counters"])
                 raise
 
     def _plain(self) -> dict[str, Any]:
         return {
             "version": VERSION,
-            "positions": self.positions,
-            "numbers": self.numbers,
-            "dropping": self.dropping,
-            "ended": self.ended,
-            "gap_after": self.gap_after,
-            "lost_at": self.lost_at,
-            "rollups": self.rollups,
+            **{name: getattr(self, name) for name in _KEPT},
             "counters": asdict(self.counters),
         }
 

@@ -7,7 +7,7 @@ import re
 from pydantic import BaseModel, ConfigDict
 
 from gpuferry.driver.facts import Facts, branch_of
-from gpuferry.driver.packages import Package, distribution_row
+from gpuferry.driver.packages import Package, branches_of, distribution_row
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.rules import table
 
@@ -39,10 +39,7 @@ def limit(facts: Facts, source: str, version: str) -> Limit:
 def of_installed(facts: Facts, package: Package) -> Limit:
     """The same for a package whose source is not known: Debian has only some branches itself."""
     sets = (distribution_row(facts) or {"sets": []})["sets"]
-    own = [
-        b for s in sets for b in (s["branch"] if isinstance(s["branch"], list) else [s["branch"]])
-    ]
-    mine = branch_of(package.version) in own
+    mine = any(branch_of(package.version) in branches_of(rules) for rules in sets)
     return limit(facts, "distribution" if mine else "nvidia", package.version)
 
 

@@ -12,6 +12,7 @@ from gpuferry.driver.facts import Facts
 from gpuferry.driver.needs import Needs
 from gpuferry.driver.packages import (
     Package,
+    branches_of,
     companions,
     distribution_row,
     filled,
@@ -110,8 +111,7 @@ def _distribution(facts: Facts, wish: Wish, needs: Needs) -> Iterator[Offer]:
     if row is None or facts.os.architecture not in row["architectures"]:
         return
     for rules in row["sets"]:
-        branches = rules["branch"] if isinstance(rules["branch"], list) else [rules["branch"]]
-        for branch in branches:
+        for branch in branches_of(rules):
             if wish.branch_number not in (0, branch):
                 continue
             for flavour in _flavours(wish, needs, branch):

@@ -40,6 +40,12 @@ def distribution_row(facts: Facts) -> dict[str, Any] | None:
     return _row(table("distributions")["distributions"], facts)
 
 
+def branches_of(rules: dict[str, Any]) -> list[int]:
+    """The branches of one of a distribution's sets, which names one or several."""
+    branch = rules["branch"]
+    return list(branch) if isinstance(branch, list) else [branch]
+
+
 def repository_row(facts: Facts) -> dict[str, Any] | None:
     """NVIDIA's repository for this distribution and architecture, or None."""
     rows = table("nvidia_repository")["repositories"]

@@ -6,7 +6,7 @@ from gpuferry.driver.cuda import plan_cuda
 from gpuferry.driver.decision import Plan
 from gpuferry.driver.facts import Candidate, Facts, branch_of, upstream
 from gpuferry.driver.needs import Needs
-from gpuferry.driver.packages import Package, distribution_row, match
+from gpuferry.driver.packages import Package, branches_of, distribution_row, match
 from gpuferry.driver.refusal import Refused
 from gpuferry.driver.wish import Wish
 
@@ -104,8 +104,7 @@ def _libraries(facts: Facts, version: str) -> list[Package]:
     row = distribution_row(facts)
     branch = branch_of(version)
     for rules in (row or {}).get("sets", []):
-        branches = rules["branch"] if isinstance(rules["branch"], list) else [rules["branch"]]
-        if branch in branches:
+        if branch in branches_of(rules):
             names = [name.format(branch=branch) for name in rules["same_version"]]
             found = match(names, facts.candidates, branch=branch, exact=version)
             if found.version:

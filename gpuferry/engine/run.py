@@ -23,6 +23,8 @@ from gpuferry.paths import POLICY_CONFIG, REPOSITORY
 from gpuferry.spec.load import NAMESPACE
 
 OnEvent = Callable[[events.Event], None]
+# From the end of a name to the documents under such names.
+Records = Callable[[str], list[dict[str, Any]]]
 _PACK = REPOSITORY / "policy"
 _PR_SET_PDEATHSIG = 1
 
@@ -72,14 +74,21 @@ class Pulumi:
 
         They are there also when a deployment failed half-way, unlike outputs.
         """
+        return self.all_records()(suffix)
+
+    def all_records(self) -> Records:
+        """The state read once: `records` for as many suffixes as are asked of what is returned."""
         command = self._stack("stack", "export", "--show-secrets")
         deployment = json.loads(self._text(*command)).get("deployment") or {}
-        return [
-            json.loads(_plaintext(resource["outputs"]["stdout"]))
+        kept = [
+            resource
             for resource in deployment.get("resources") or []
+            if resource["type"] == "command:local:Command" and not resource.get("delete")
+        ]
+        return lambda suffix: [
+            json.loads(_plaintext(resource["outputs"]["stdout"]))
+            for resource in kept
             if resource["urn"].endswith(suffix)
-            and resource["type"] == "command:local:Command"
-            and not resource.get("delete")
         ]
 
     def state(self) -> dict[str, Any]:

@@ -7,12 +7,11 @@ import difflib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from gpuferry.engine import find
 from gpuferry.engine.project import Project
-from gpuferry.engine.run import Pulumi
+from gpuferry.engine.run import Records
 from gpuferry.errors import PrerequisiteMissing, SpecError
 from gpuferry.harmless import harmless
 from gpuferry.logs.archive import Archive, open_archive
@@ -20,6 +19,7 @@ from gpuferry.logs.lines import Line, Wanted
 from gpuferry.logs.moments import moment, written
 from gpuferry.logs.place import IDENTITY
 from gpuferry.operate.console import print_json, say_on_stderr
+from gpuferry.operate.servers import open_deployed
 from gpuferry.prepare import packages
 from shipper.keys import Chunk
 
@@ -150,12 +150,8 @@ def prune(project: Project, *, as_json: bool) -> None:
 
 
 def _access(project: Project) -> dict[str, Any]:
-    pulumi = Pulumi(find.ensure(say_on_stderr), project)
-    if not pulumi.exists():
-        raise PrerequisiteMissing(
-            f"Stack {project.stack} is not deployed. Run: ./ferry up --stack {project.stack}"
-        )
-    access = shipped_to(pulumi.records) or pulumi.outputs().get("logs")
+    pulumi = open_deployed(project)
+    access = shipped_to(pulumi.all_records()) or pulumi.outputs().get("logs")
     if not access:
         raise PrerequisiteMissing(
             f"Stack {project.stack} keeps no logs in a store. Declare gpuferry:logs "
@@ -166,7 +162,7 @@ def _access(project: Project) -> dict[str, Any]:
     return dict(access)
 
 
-def shipped_to(records: Callable[[str], list[dict[str, Any]]]) -> dict[str, Any]:
+def shipped_to(records: Records) -> dict[str, Any]:
     """Where the servers that were made ship to, and what opens it; empty when they do not.
 
     The stack's output is as old as the last deployment that went well; logs are wanted most when

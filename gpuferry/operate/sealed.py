@@ -14,14 +14,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from gpuferry.engine import find
 from gpuferry.engine.project import Project
-from gpuferry.engine.run import Pulumi
-from gpuferry.errors import PrerequisiteMissing, SpecError, StepFailed
+from gpuferry.engine.run import Pulumi, Records
+from gpuferry.errors import SpecError, StepFailed
 from gpuferry.nodes.server import Server
 from gpuferry.nodes.session import SshSession
 from gpuferry.operate.console import print_json, print_table, say_on_stderr
-from gpuferry.operate.servers import select
+from gpuferry.operate.servers import open_deployed, select
 from gpuferry.paths import data_dir
 from gpuferry.prepare import packages
 from gpuferry.sealed import orders
@@ -51,8 +50,8 @@ def push(
 ) -> None:
     """Seal a folder's contents into a bucket, as a snapshot of a data set."""
     chosen = orders.set_name(name or Path(folder).name)
-    pulumi = _deployed(project)
-    vault = vault_of(access(pulumi.records, pulumi.outputs()), store)
+    pulumi = open_deployed(project)
+    vault = _vault(pulumi, store)
     with _runner(pulumi, server) as run:
         say_on_stderr(f"{chosen}: sealing {folder} of {server or 'this machine'} into {vault.name}")
         done = push_with(run, vault, chosen, _absolute(folder, server), server or _here())
@@ -112,8 +111,8 @@ def pull(
 ) -> None:
     """Restore a data set's newest snapshot into an empty or new folder."""
     orders.set_name(name)
-    pulumi = _deployed(project)
-    vault = vault_of(access(pulumi.records, pulumi.outputs()), store)
+    pulumi = open_deployed(project)
+    vault = _vault(pulumi, store)
     target = _absolute(folder, server)
     with _runner(pulumi, server) as run:
         say_on_stderr(
@@ -138,8 +137,8 @@ def pull_with(run: Runner, vault: Vault, name: str, folder: str) -> None:
 
 def show(project: Project, *, store: str | None, as_json: bool) -> None:
     """All snapshots, names and times only."""
-    pulumi = _deployed(project)
-    vault = vault_of(access(pulumi.records, pulumi.outputs()), store)
+    pulumi = open_deployed(project)
+    vault = _vault(pulumi, store)
     with _runner(pulumi, None) as run:
         found = list_with(run, vault)
     rows = [vars(snapshot) for snapshot in found]
@@ -158,9 +157,11 @@ def list_with(run: Runner, vault: Vault) -> list[orders.Snapshot]:
     return orders.snapshots(orders.expect(answer, vault.name))
 
 
-def access(
-    records: Callable[[str], list[dict[str, Any]]], outputs: dict[str, Any]
-) -> dict[str, Any]:
+def _vault(pulumi: Pulumi, store: str | None) -> Vault:
+    return vault_of(access(pulumi.all_records(), pulumi.outputs()), store)
+
+
+def access(records: Records, outputs: dict[str, Any]) -> dict[str, Any]:
     """Buckets and their keys: as the servers were given them, else as in the stack's outputs.
 
     Outputs are as old as the last deployment that went well; data is wanted when one did not.
@@ -194,15 +195,6 @@ def vault_of(outputs: dict[str, Any], store: str | None) -> Vault:
     if name not in (outputs.get("data_keys") or {}):
         raise SpecError(f"{name} has no key for sealed data yet. Run: ./ferry up")
     return Vault(**known[name], key=outputs["data_keys"][name])
-
-
-def _deployed(project: Project) -> Pulumi:
-    pulumi = Pulumi(find.ensure(say_on_stderr), project)
-    if not pulumi.exists():
-        raise PrerequisiteMissing(
-            f"Stack {project.stack} is not deployed. Run: ./ferry up --stack {project.stack}"
-        )
-    return pulumi
 
 
 @contextmanager

@@ -30,6 +30,20 @@ _SECURITY = (
 )  # fmt: skip
 
 
+def open_deployed(project: Project) -> Pulumi:
+    """The engine on a stack that is there.
+
+    Raises:
+        PrerequisiteMissing: it is not deployed.
+    """
+    pulumi = Pulumi(find.ensure(say_on_stderr), project)
+    if not pulumi.exists():
+        raise PrerequisiteMissing(
+            f"Stack {project.stack} is not deployed. Run: ./ferry up --stack {project.stack}"
+        )
+    return pulumi
+
+
 def select(pulumi: Pulumi, names: list[str]) -> list[Entry]:
     """The deployed servers with these names; all of them when none is named.
 

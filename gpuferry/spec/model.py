@@ -106,11 +106,15 @@ class DriverSpec(_Strict):
 
     @model_validator(mode="after")
     def _branch_runs_cuda(self) -> Self:
+        versions = [*self.cuda.runtime, *self.cuda.toolkit]
+        if not self.branch or not versions:
+            return self  # loading the rules would cost every start
         from gpuferry.driver.cuda_versions import minimum_branch
+        from gpuferry.driver.facts import branch_of
 
-        for version in [*self.cuda.runtime, *self.cuda.toolkit] if self.branch else []:
+        for version in versions:
             least = minimum_branch(version)
-            if int(str(self.branch).split(".", 1)[0]) < least:
+            if branch_of(self.branch) < least:
                 raise ValueError(
                     f"CUDA {version} needs driver branch {least} or later, and branch is "
                     f"{self.branch}; raise it, leave it out, or name an older CUDA"

@@ -119,7 +119,7 @@ def silent(text: str) -> None:
     del text
 
 
-def seconds_of(work: Callable[[], None]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     started = time.monotonic()
     work()
     return time.monotonic() - started
@@ -138,10 +138,6 @@ def run(command: Sequence[str], stdin: str = "", **environment: str) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return done.stdout
-
-
-def quietly(command: Sequence[str]) -> None:
-    run(command)
 
 
 def new_project(folder: Path, main: str, number: int = 8) -> Project:

@@ -26,7 +26,6 @@ from tests.bench.bench import (
     Bench,
     Pair,
     new_project,
-    quietly,
     run,
     seconds_of,
     silent,
@@ -218,7 +217,7 @@ def baked(bench: Bench) -> list[Pair]:
     def up(*, baked: bool) -> float:
         declare(baked=baked)
         try:
-            return seconds_of(lambda: quietly([*FERRY, "up", *options]))
+            return seconds_of(lambda: run([*FERRY, "up", *options]))
         finally:
             run([*FERRY, "down", "--yes", *options])
 

@@ -14,17 +14,10 @@ from gpuferry.simulation.assign import assign
 from gpuferry.simulation.faults import Change, Request, clear, inject
 from gpuferry.verdict import Verdict
 from tests.nodes.conftest import Node, NodeMaker
+from tests.support.gpu_node import NEVER
 
 CONCERNS = ["gpu", "nvidia_driver", "nvidia_cuda", "fabric_manager", "container_toolkit"]
 CUDA = {"runtime": ["12.4"]}
-# What a healthy server with two simulated L4 cannot tell, and says so.
-NEVER = {
-    "container_toolkit.running",
-    "fabric_manager.running",
-    "gpu.compute",
-    "nvidia_driver.module_for_kernels",
-    "nvidia_driver.persistence",
-}
 IN_CONTAINERS = {"container_toolkit.device", "container_toolkit.runtime"}
 PER_GPU = {f"gpu.{name}" for name in ("ecc", "remapped_rows", "pcie", "power_limit", "clocks", "memory")}  # fmt: skip  # noqa: E501
 

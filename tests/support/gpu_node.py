@@ -7,6 +7,14 @@ from typing import Any
 from gpuferry.desired import GPU_DOCKER, GPU_ROLES
 from tests.support.node import Node, NodeMaker
 
+# What a healthy server with two simulated L4 cannot tell, and says so.
+NEVER = {
+    "container_toolkit.running",
+    "fabric_manager.running",
+    "gpu.compute",
+    "nvidia_driver.module_for_kernels",
+    "nvidia_driver.persistence",
+}
 BUSY = "/opt/gpusim/bin/gpusim busy --gpu 1 --seconds 900"
 # The few libraries that nvidia-smi and sleep need, taken from the server itself: no registry.
 _IMAGE = r"""

@@ -30,8 +30,9 @@ from gpuferry.nodes.session import SshSession, wait_for_ssh
 from gpuferry.nodes.ssh_failure import SshFailure
 
 # Of tests, of benchmarks, and of images that they bake.
-_STACK = re.compile(r"(?:[teb](?=\d+-)|bake-)(\d+)(?:-\d+)?")
-_DISK = re.compile(r"/gpuferry/local/(?:[teb]|bake-)(\d+)(?:-\d+)?/disks/")
+_OWNER = r"(?:[teb](?=\d+-)|bake-)(\d+)(?:-\d+)?"
+_STACK = re.compile(_OWNER)
+_DISK = re.compile(rf"/gpuferry/local/{_OWNER}/disks/")
 # Software emulation boots in half a minute on an idle machine.
 _SSH_SECONDS = {"container": 60, "vm": 240}
 ROLES = ["base", "ssh_hardening", "firewall", "docker"]

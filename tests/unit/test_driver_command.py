@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +137,15 @@ def test_the_plan_shows_the_declared_mig_layout(stack: Path) -> None:
     result = run(stack, "gpu-1", "--facts", str(FIXTURES / "debian-13-h100-at-work"))
     assert "GPU 0: 3g.40gb + 2g.20gb" in result.output
     assert "GPU 1: whole" in result.output
+
+
+def test_a_stack_file_that_names_no_cuda_does_not_pay_for_the_rules() -> None:
+    """Every command reads one first, and so does every deployment."""
+    program = (
+        "import sys; from gpuferry.spec import parse_spec; "
+        "gpu = {'model': 'L4', 'count': 2}; "
+        "parse_spec({'gpuferry:servers': [{'name': 'gpu-1', 'gpu': gpu}], "
+        "'gpuferry:driver': {'branch': '580'}}, 'x'); "
+        "sys.exit('gpuferry.driver' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

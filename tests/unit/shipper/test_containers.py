@@ -51,6 +51,15 @@ def reader(tmp_path: Path, positions: dict[str, list[int]] | None = None) -> Con
     return made
 
 
+def read_once(tmp_path: Path) -> Made:
+    """What a reader takes that is gone then."""
+    first = reader(tmp_path)
+    made = first.take()
+    assert made is not None
+    first.close()
+    return made
+
+
 def numbers(made: Made | None) -> list[int]:
     if made is None:
         return []
@@ -126,10 +135,7 @@ def test_the_last_words_of_a_removed_container_are_read(tmp_path: Path, docker: 
 
 def test_a_restart_goes_on_in_the_rotated_file(tmp_path: Path, docker: Docker) -> None:
     docker.log(3)
-    first = reader(tmp_path)
-    made = first.take()
-    assert made is not None
-    first.close()
+    made = read_once(tmp_path)
     docker.log(1)
     docker.rotate()
     docker.log(1)
@@ -169,10 +175,7 @@ def test_who_fills_a_chunk_does_not_keep_the_others_waiting(
 
 def test_a_disk_that_comes_after_the_start_is_no_gap(tmp_path: Path, docker: Docker) -> None:
     docker.log(2)
-    first = reader(tmp_path)
-    made = first.take()
-    assert made is not None
-    first.close()
+    made = read_once(tmp_path)
     away = (tmp_path / "containers").rename(tmp_path / "away")
     again = reader(tmp_path, made.end)
     assert again.take() is None
