@@ -14,7 +14,7 @@ from gpuferry.errors import StepFailed
 from gpuferry.nodes.local import disk, machine
 from gpuferry.nodes.session import wait_for_ssh
 from tests.nodes.test_encryption import CANARY, KEY, make, verdict
-from tests.vm.test_kernel import TOOLS
+from tests.vm.test_kernel import TWO_KERNELS
 
 DISK = "/dev/disk/by-id/virtio-extra-{}"
 VAULT: dict[str, Any] = {"name": "vault", "path": "/vault", "device": DISK.format(1)}
@@ -32,7 +32,7 @@ DOCKER = (
 @pytest.fixture(scope="module")
 def node(new_node):
     # The same disk as there: making one takes minutes.
-    return new_node("debian-13", "vm", kind="vm", packages=TOOLS, extra_disks_gib=(1, 1))
+    return new_node("debian-13", "vm", kind="vm", packages=TWO_KERNELS, extra_disks_gib=(1, 1))
 
 
 def test_a_disk_with_anything_on_it_is_refused(node):
