@@ -147,7 +147,7 @@ def test_what_is_declared_otherwise_is_told(node: Node) -> None:
 )  # fmt: skip
 def test_faults_fail_exactly_their_own_checks(faulty, faults, expected) -> None:
     verdicts = faulty(*faults)
-    assert of("fail", verdicts) == set(expected)
+    assert of("fail", verdicts) == set(expected), verdicts
     assert of("not_measured", verdicts) == NEVER
     for name, (severity, words) in expected.items():
         assert words in verdicts[name].measured
@@ -197,7 +197,7 @@ def test_what_is_normal_fails_nothing(faulty) -> None:
 )
 def test_what_cannot_be_asked_is_not_measured(faulty, faults, failing, unknown) -> None:
     verdicts = faulty(*faults)
-    assert of("fail", verdicts) == failing
+    assert of("fail", verdicts) == failing, verdicts
     assert of("not_measured", verdicts) == NEVER | unknown
 
 
