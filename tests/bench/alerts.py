@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuferry.simulation.faults import Request
-from tests.nodes.test_monitoring import MONITORED, ROLES, change, make_healthy
+from tests.support.monitored import MONITORED, ROLES, change, make_healthy
 from tests.support.node import Node, NodeMaker
 from tests.support.simulated import wait_until
 from tests.support.webhook import Webhook, firing
@@ -17,7 +17,6 @@ FAULTS = {
 def _converged(maker: NodeMaker) -> tuple[Node, Webhook]:
     node = maker(name="gpu-1", gpu_model="L4", gpu_count=2)
     node.play("nvidia_driver", nvidia_driver_wish={"gpus": 2})
-    node.run("mkdir -p /small; mount -t tmpfs -o size=20M small /small")
     hook = Webhook(node)
     node.play(*ROLES, **MONITORED)
     return node, hook

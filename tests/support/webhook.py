@@ -13,16 +13,19 @@ from tests.support.simulated import wait_until
 PORT = 9799
 URL = f"http://127.0.0.1:{PORT}/"
 _LOG = "/run/webhook.jsonl"
+_REFUSES = "/run/webhook-refuses"
 _PROGRAM = f'''
-import http.server, json, time
+import http.server, json, os, time
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         entry = {{"at": time.time(), "path": self.path,
                  "authorization": self.headers.get("Authorization", ""), "body": body}}
-        with open("{_LOG}", "a") as log:
-            log.write(json.dumps(entry) + "\\n")
-        self.send_response(200)
+        if not os.path.exists("{_REFUSES}"):
+            with open("{_LOG}", "a") as log:
+                log.write(json.dumps(entry) + "\\n")
+        # Refused for good: what is said with 5xx is tried again.
+        self.send_response(400 if os.path.exists("{_REFUSES}") else 200)
         self.end_headers()
     def log_message(self, *_):
         pass
@@ -92,6 +95,14 @@ class Webhook:
         """The first such alert, which comes in time."""
         wait_until(f"{name} {status}", lambda: self.find(name, status, **labels), seconds)
         return self.find(name, status, **labels)[0]
+
+    def refuse(self) -> None:
+        """Take nothing until `take_again`."""
+        self.node.run(f"touch {_REFUSES}")
+
+    def take_again(self) -> None:
+        """Take what comes."""
+        self.node.run(f"rm -f {_REFUSES}")
 
     def from_now(self) -> float:
         """Forget what came before; returns the time on the node."""
