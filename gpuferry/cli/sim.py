@@ -102,7 +102,7 @@ def set_(
 
 def fault(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(help=f"One of: {_KINDS}.")],
+    kind: Annotated[str | None, typer.Argument(help=f"One of: {_KINDS}.")] = None,
     gpu: Annotated[int | None, typer.Option(min=0, help="Index of the GPU.")] = None,
     function: Annotated[
         str | None, typer.Option(help="NVML function, such as nvmlDeviceGetPowerUsage.")
@@ -121,9 +121,12 @@ def fault(
     json: Json = False,
 ) -> None:
     """Inject a fault; it stays until `clear`."""
+    from gpuferry.errors import SpecError
     from gpuferry.operate import simulation
     from gpuferry.simulation.faults import Request
 
+    if kind is None:
+        raise SpecError(f"No fault was named; accepted: {_KINDS}.")
     request = Request(kind, gpu, function, code, count, reason, milliseconds)
     simulation.inject(
         context.obj.project(stack, directory), context.obj.name, request, as_json=json

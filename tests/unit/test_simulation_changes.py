@@ -8,6 +8,7 @@ from dataclasses import replace
 import click
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from gpuferry.cli.app import app
 from gpuferry.cli.sim import _KINDS
@@ -201,6 +202,12 @@ def test_the_command_names_every_fault_and_takes_the_documented_options() -> Non
         "fault", ["hang", "--function", POWER, "--gpu", "1"], resilient_parsing=True
     )
     assert (fault.params["kind"], fault.params["gpu"]) == ("hang", 1)
+
+
+def test_without_a_fault_the_command_names_them_all() -> None:
+    result = CliRunner().invoke(app, ["sim", "gpu-1", "fault", "--gpu", "0"])
+    assert isinstance(result.exception, SpecError)
+    assert set(KINDS) <= set(re.findall(r"[a-z][a-z-]+", str(result.exception)))
 
 
 def test_functions_for_faults_are_found_in_the_sources() -> None:
