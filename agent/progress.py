@@ -146,14 +146,17 @@ class ProgressFiles:
         self.tracks = seen
 
     def _steps(self) -> list[str]:
-        """The files written last: jobs that ended leave theirs, and those are not in the way."""
+        """The files written last: jobs that ended leave theirs, and those are not in the way.
+
+        By the kernel's own time of a change, which nobody can set into the future.
+        """
         written: list[tuple[float, str]] = []
         try:
             with os.scandir(self._folder) as entries:
                 for entry in entries:
                     if not entry.name.startswith("."):
                         with contextlib.suppress(FileNotFoundError):
-                            changed = entry.stat(follow_symlinks=False).st_mtime
+                            changed = entry.stat(follow_symlinks=False).st_ctime
                             written.append((changed, entry.path))
         except OSError:
             return []

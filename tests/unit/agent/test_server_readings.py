@@ -228,7 +228,9 @@ def test_what_an_earlier_job_left_says_nothing_of_a_later_one(tmp_path: Path) ->
 def test_a_hundred_files_of_old_jobs_do_not_hide_the_newest(tmp_path: Path) -> None:
     for pid in range(100, 200):
         (tmp_path / str(pid)).write_text("1")
-        os.utime(tmp_path / str(pid), (1e9, 1e9))
+        # Half of them pretend to be of a later century.
+        os.utime(tmp_path / str(pid), (1e9, 1e9 if pid % 2 else 4e9))
+    time.sleep(0.02)
     (tmp_path / "99").write_text("1")
     files = ProgressFiles(str(tmp_path), [])
     files.look(1000.0, 1e9)
