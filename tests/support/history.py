@@ -48,8 +48,12 @@ def give(node: Node, *, gpu: str, filling: str) -> None:
     used = _labels(node, f'gpu_utilization_minute_ratio{{of="mean"}} {this}')
     held = _labels(node, f"gpu_processes {this}")
     free = _labels(node, f'node_agent_disk_free_bytes{{mount="{filling}"}}')
-    now_free = float(_ask(node, f'node_agent_disk_free_bytes{{mount="{filling}"}}')[0]["value"][1])
-    size = float(_ask(node, f'node_agent_disk_size_bytes{{mount="{filling}"}}')[0]["value"][1])
+    name = f'{{mount="{filling}"}}'
+    # The agent looks at disks twice a minute.
+    full = f"node_agent_disk_free_bytes{name} < 0.4 * node_agent_disk_size_bytes{name}"
+    wait_until(f"less space on {filling}", lambda: _ask(node, full), 60)
+    now_free = float(_ask(node, full)[0]["value"][1])
+    size = float(_ask(node, f"node_agent_disk_size_bytes{name}")[0]["value"][1])
     end = float(node.run("date +%s")) - 60
     moments = [end - s for s in range(int(_HOURS * 3600), -1, -_STEP_SECONDS)]
     lost = 0.9 * size - now_free
