@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuferry.simulation.faults import Request
-from tests.support.monitored import MONITORED, ROLES, change, make_healthy
+from tests.support.monitored import MONITORED, ROLES, change, make_healthy, wait_for_silence
 from tests.support.node import Node, NodeMaker
 from tests.support.simulated import wait_until
-from tests.support.webhook import Webhook, firing
+from tests.support.webhook import Webhook
 
 FAULTS = {
     "hung driver": ("GpuDriverHung", Request("hang", function="nvmlDeviceGetPowerUsage")),
@@ -32,7 +32,7 @@ def measure(maker: NodeMaker) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for name, (alert, request) in FAULTS.items():
         wait_until("an agent that sees", lambda: _sees(node), 60)
-        wait_until("silence", lambda: firing(node) <= {"Watchdog"}, 300)
+        wait_for_silence(node, 300)
         hook.from_now()
         change(node, request)
         found[name] = [hook.wait(alert, seconds=60).at - hook.since]

@@ -78,11 +78,6 @@ def faulty(node: Node, hook: Webhook) -> Iterator[Node]:
     history.forget(node)
 
 
-def program(node: Node, unit: str, text: str, *words: str) -> None:
-    node.run(f"cat > /run/{unit}.py <<'END'\n{text}\nEND")
-    node.run(f"systemd-run -q --collect --unit={unit} python3 -I /run/{unit}.py {' '.join(words)}")
-
-
 def test_a_lost_gpu_and_a_hung_driver_are_told_within_15_seconds(
     faulty: Node, hook: Webhook
 ) -> None:
@@ -120,7 +115,7 @@ def test_faults_are_told_and_then_that_they_are_over(faulty: Node, hook: Webhook
     faulty.run(
         "fallocate -l 19500K /small/full; fallocate -l 18700K /low/full; touch /inodes/{1..95}"
     )
-    program(faulty, "stuck", STUCK)
+    faulty.start_program("stuck", STUCK)
     expected = {
         ("GpuThrottled", "0"), ("GpuHot", "0"), ("GpuLeakedMemory", "0"), ("GpuRemapDue", "0"),
         ("GpuRemappedRows", "0"), ("GpuEccCorrected", "0"), ("GpuEccUncorrected", "0"),
@@ -169,7 +164,7 @@ def test_an_agent_that_looks_no_more_or_restarts_and_a_gpu_that_is_not_there(
     faulty: Node, hook: Webhook
 ) -> None:
     pid = faulty.run("systemctl show -P MainPID gpuferry-agent").strip()
-    program(faulty, "held", HELD, pid)
+    faulty.start_program("held", HELD, pid)
     hook.wait("AgentBlind", seconds=75)
     faulty.run("systemctl stop held")
     hook.wait("AgentBlind", "resolved", seconds=60)

@@ -57,7 +57,9 @@ def offer(node: Node, version: str) -> None:
 
 @pytest.fixture(scope="module")
 def node(new_node):
-    node = new_node("debian-13", "driver", kind="vm", packages=TOOLS)
+    node = new_node(
+        "debian-13", "driver", kind="vm", packages=[*TOOLS, "linux-headers-cloud-amd64"]
+    )
     node.run(
         f"mkdir -p {DEVICE}; cd {DEVICE}; echo 0x10de > vendor; echo 0x27b8 > device; "
         "echo 0x030200 > class; echo 0x10de > subsystem_vendor; echo 0x16ca > subsystem_device\n"

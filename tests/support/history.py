@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.support.node import Node
@@ -47,13 +47,13 @@ def give(node: Node, *, gpu: str, filling: str) -> None:
     this = f'and on (uuid) gpu_info{{index="{gpu}"}}'
     used = _labels(node, f'gpu_utilization_minute_ratio{{of="mean"}} {this}')
     held = _labels(node, f"gpu_processes {this}")
-    free = _labels(node, f'node_agent_disk_free_bytes{{mount="{filling}"}}')
-    name = f'{{mount="{filling}"}}'
+    mount = f'{{mount="{filling}"}}'
+    free = _labels(node, f"node_agent_disk_free_bytes{mount}")
     # The agent looks at disks twice a minute.
-    full = f"node_agent_disk_free_bytes{name} < 0.4 * node_agent_disk_size_bytes{name}"
+    full = f"node_agent_disk_free_bytes{mount} < 0.4 * node_agent_disk_size_bytes{mount}"
     wait_until(f"less space on {filling}", lambda: _ask(node, full), 60)
     now_free = float(_ask(node, full)[0]["value"][1])
-    size = float(_ask(node, f"node_agent_disk_size_bytes{name}")[0]["value"][1])
+    size = float(_ask(node, f"node_agent_disk_size_bytes{mount}")[0]["value"][1])
     end = float(node.run("date +%s")) - 60
     moments = [end - s for s in range(int(_HOURS * 3600), -1, -_STEP_SECONDS)]
     lost = 0.9 * size - now_free
@@ -84,7 +84,9 @@ def _labels(node: Node, query: str) -> dict[str, str]:
     return found
 
 
-def _lines(labels: dict[str, str], moments: list[float], value: Any) -> Iterator[str]:
+def _lines(
+    labels: dict[str, str], moments: list[float], value: Callable[[float], float]
+) -> Iterator[str]:
     name = labels["__name__"]
     inside = ",".join(f"{k}={json.dumps(v)}" for k, v in labels.items() if k != "__name__")
     yield f"# TYPE {name} gauge"

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import time
@@ -59,6 +60,14 @@ class Node:
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         assert done.returncode == 0, f"exit {done.returncode}\n{out}\n{err}"
         return out
+
+    def start_program(self, unit: str, text: str, *words: str) -> None:
+        """Start a Python program as a transient unit of this name."""
+        path = f"/run/{unit}.py"
+        self.run(
+            f"cat > {path} <<'END'\n{text}\nEND\n"
+            f"systemd-run -q --collect --unit={unit} python3 -I {path} {shlex.join(words)}"
+        )
 
     def variables(self, *roles: str, **variables: Any) -> dict[str, Any]:
         """Role variables that keep this machine's way in open."""

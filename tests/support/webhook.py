@@ -21,11 +21,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         entry = {{"at": time.time(), "path": self.path,
                  "authorization": self.headers.get("Authorization", ""), "body": body}}
-        if not os.path.exists("{_REFUSES}"):
+        refuses = os.path.exists("{_REFUSES}")
+        if not refuses:
             with open("{_LOG}", "a") as log:
                 log.write(json.dumps(entry) + "\\n")
         # Refused for good: what is said with 5xx is tried again.
-        self.send_response(400 if os.path.exists("{_REFUSES}") else 200)
+        self.send_response(400 if refuses else 200)
         self.end_headers()
     def log_message(self, *_):
         pass
@@ -60,10 +61,8 @@ class Webhook:
     since: float = field(default=0.0)
 
     def __post_init__(self) -> None:
-        self.node.run(
-            f"cat > /run/webhook.py <<'END'\n{_PROGRAM}\nEND\n: > {_LOG}\n"
-            "systemd-run -q --collect --unit=webhook python3 -I /run/webhook.py"
-        )
+        self.node.run(f": > {_LOG}")
+        self.node.start_program("webhook", _PROGRAM)
 
     def told(self) -> list[Told]:
         """All alerts that came since `since`, in order."""

@@ -15,10 +15,9 @@ from gpuferry.nodes.local.docker import docker
 
 DKMS = Path(__file__).parent / "dkms"
 # Baked into the disk, since unpacking a compiler or a kernel under emulation takes minutes.
-_BUILD = ["dkms", "gcc", "make", "libc6-dev", "cryptsetup", "systemd-cryptsetup"]
-TOOLS = [*_BUILD, "linux-headers-cloud-amd64"]
+TOOLS = ["dkms", "gcc", "make", "libc6-dev", "cryptsetup", "systemd-cryptsetup"]
 # The one that was installed last boots. Of one version, they share most of their headers.
-TWO_KERNELS = [*_BUILD, "linux-image-amd64", "linux-headers-amd64"]
+TWO_KERNELS = [*TOOLS, "linux-image-amd64", "linux-headers-amd64"]
 INSTALL = "apt-get install -yqq --no-install-recommends -o Dpkg::Use-Pty=0"
 
 
