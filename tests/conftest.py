@@ -1,10 +1,12 @@
-"""All tests: what the person who runs them has chosen for their own stacks is not theirs."""
+"""All tests: which of them run, in which order, and what of the person who runs them they see."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+
+import pytest
 
 for _name in ("GPUFERRY_STACK", "GPUFERRY_DIRECTORY"):
     os.environ.pop(_name, None)
@@ -14,3 +16,29 @@ if (
     and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Modules that take longest. Workers get whole modules, and one that began last would run alone.
+_FIRST = (
+    "test_lifecycle", "test_gpus", "test_interrupted_changes", "test_alerts", "test_monitoring",
+    "test_driver_upgrade", "test_log_shipping", "test_kernel",
+)  # fmt: skip
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--slow` takes in the tests that are left out otherwise."""
+    parser.addoption(
+        "--slow", action="store_true", help="run the tests that are marked slow as well"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow, and begin with what takes longest."""
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    return _FIRST.index(item.path.stem) if item.path.stem in _FIRST else len(_FIRST)

@@ -21,8 +21,8 @@ def test(
         typer.Argument(
             metavar="[SUITE]... [PYTEST-OPTION]...",
             help="unit, gpusim, browser, conformance, nodes, vm, e2e; all of these by default. "
-            "slow (20 minutes, virtual machines) only when named. From the first word "
-            "that starts with - on, everything goes to pytest.",
+            "From the first word that starts with - on, everything goes to pytest; "
+            "--slow takes in what is left out otherwise (an hour more).",
         ),
     ] = None,
 ) -> None:

@@ -37,10 +37,8 @@ SUITES = {
     # Two guests side by side; under emulation each mostly uses one processor.
     "vm": Suite(False, True, 2),
     "e2e": Suite(True, True, 3),
-    "slow": Suite(False, True, 2),
 }
-# Only when named: minutes of an emulated machine that builds modules.
-ON_DEMAND = {"slow"}
+SLOW = "--slow"  # see tests/conftest.py
 # Programs that only one suite uses.
 _PROGRAMS = {"browser": packages.BROWSER}
 _INTERRUPTED, _NOTHING_COLLECTED = 2, 5  # pytest's exit codes
@@ -58,7 +56,7 @@ def run(suites: list[str], pytest_arguments: list[str]) -> int:
     had_engine = docker_engine.version() is not None
     results = {}
     try:
-        for suite in suites or [name for name in SUITES if name not in ON_DEMAND]:
+        for suite in suites or SUITES:
             results[suite] = _run(suite, pytest_arguments)
     finally:
         if not had_engine:
@@ -66,6 +64,8 @@ def run(suites: list[str], pytest_arguments: list[str]) -> int:
     for suite, (code, seconds) in results.items():
         word = "passed" if code == 0 else f"FAILED (exit {code})"
         say_on_stderr(f"{suite:<12} {word} in {seconds:.0f} s")
+    if SLOW not in pytest_arguments:
+        say_on_stderr(f"left out, as pytest counted: what is marked slow (./ferry test {SLOW})")
     return 0 if all(code == 0 for code, _ in results.values()) else 1
 
 
@@ -83,7 +83,8 @@ def _run(suite: str, arguments: list[str]) -> tuple[int, float]:
     command = [sys.executable, "-m", "pytest", f"tests/{suite}", *arguments]
     if needs.workers > 1:
         spread = "loadscope" if needs.modules_stay_together else "load"
-        command += ["-n", str(needs.workers), "--dist", spread]
+        # In the order that tests/conftest.py gives: what takes longest comes first.
+        command += ["-n", str(needs.workers), "--dist", spread, "--no-loadscope-reorder"]
     code = _until_it_has_tidied_up(subprocess.Popen(command, cwd=REPOSITORY, env=environment))
     if code == _NOTHING_COLLECTED:
         say_on_stderr(f"tests/{suite}: nothing was collected, which is a failure")

@@ -15,6 +15,8 @@ FAMILIES = (
     "linux-modules*", "docker*", "containerd*", "dkms", "firmware-nvidia*", "libcublas*",
     "libnvrtc*", "nvlsm",
 )  # fmt: skip
+# One pattern: apt knows 70,000 names, and one by one they took most of the time of the facts.
+_of_a_family = re.compile("|".join(fnmatch.translate(family) for family in FAMILIES)).match
 
 
 def installed_versions(text):
@@ -42,7 +44,7 @@ def installed_packages(host, also=()):
             line.split(": ", 1) for line in block.splitlines() if re.match(r"[A-Z][\w-]*: ", line)
         )
         name, status = fields.get("Package", ""), fields.get("Status", "")
-        known = name in also or any(fnmatch.fnmatch(name, f) for f in FAMILIES)
+        known = name in also or _of_a_family(name)
         if status.endswith(" installed") and known:
             found[name] = {"version": fields.get("Version", ""), "held": status.startswith("hold")}
     # The whole table is no part of a report: other packages are nobody's business.
@@ -66,10 +68,7 @@ def candidates(host, also=()):
         name
         for name in names
         if name in also
-        or (
-            any(fnmatch.fnmatch(name, family) for family in FAMILIES)
-            and (not name.startswith("linux-") or name.endswith(kernels))
-        )
+        or (_of_a_family(name) and (not name.startswith("linux-") or name.endswith(kernels)))
     )
     host.commands["apt-cache pkgnames"]["out"] = "\n".join(wanted)
     found = {}

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from gpuferry.paths import REPOSITORY
+from tests.support.marks import slow
 
 from .conftest import NewStack
 
@@ -26,7 +27,8 @@ def commands(page: str) -> list[str]:
 
 # The README's second command is what runs this test.
 @pytest.mark.parametrize(
-    ("page", "left_out"), [("docs/first-server.md", set()), ("README.md", {"./ferry test"})]
+    ("page", "left_out"),
+    [("README.md", {"./ferry test"}), *slow(("docs/first-server.md", set()))],
 )
 def test_a_page_works_as_written(new_stack: NewStack, page: str, left_out: set[str]) -> None:
     stack = new_stack()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.marks import slow
+
 from .conftest import SERVER, NewStack, Stack
 
 
@@ -28,9 +30,9 @@ def stack(new_stack: NewStack) -> Stack:
     ("sign", "number"),
     [
         ("creating the machine", signal.SIGKILL),
-        ("gpu-1-inventory", signal.SIGKILL),
+        *slow(("gpu-1-inventory", signal.SIGKILL)),
         ("base: Install packages", signal.SIGINT),
-        ("docker: ", signal.SIGTERM),
+        *slow(("docker: ", signal.SIGTERM)),
         ("ssh_hardening: ", signal.SIGKILL),
     ],
 )

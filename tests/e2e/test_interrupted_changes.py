@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.marks import slow
+
 from .conftest import SERVER, NewStack, Stack
 
 
@@ -28,7 +30,7 @@ def _host_key(stack: Stack) -> str:
     ("sign", "number"),
     [
         ("creating the machine", signal.SIGKILL),
-        ("base: Install packages", signal.SIGINT),
+        *slow(("base: Install packages", signal.SIGINT)),
     ],
 )
 def test_a_killed_rebuild_is_completed_by_the_next_up(
@@ -52,7 +54,7 @@ def test_a_killed_rebuild_is_completed_by_the_next_up(
     ("cpus", "sign", "number"),
     [
         ("2", "values changed", signal.SIGKILL),
-        ("1", "gpu-1-converge", signal.SIGTERM),
+        *slow(("1", "gpu-1-converge", signal.SIGTERM)),
     ],
 )
 def test_a_killed_resize_is_completed_by_the_next_up(
@@ -82,7 +84,7 @@ def test_of_two_ups_at_once_one_deploys_and_the_other_says_so(stack: Stack) -> N
     assert set(stack.json("up")["changes"]) == {"same"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [*slow(signal.SIGINT), signal.SIGKILL])
 def test_a_killed_down_is_completed_by_the_next_down(stack: Stack, number: signal.Signals) -> None:
     stack.ferry("up")
     said = stack.kill_when("down --yes", "gpu-1-machine", number)

@@ -138,6 +138,7 @@ def test_faults_are_told_and_then_that_they_are_over(faulty: Node, hook: Webhook
     wait_for_all(hook, "resolved", expected - {("GpuEccUncorrected", "0")}, 120)
 
 
+@pytest.mark.slow
 def test_idle_and_hung_jobs_and_a_silent_agent(faulty: Node, hook: Webhook) -> None:
     set_readings(faulty, 0, "power=20")
     busy(faulty, 0, 100)
@@ -150,6 +151,7 @@ def test_idle_and_hung_jobs_and_a_silent_agent(faulty: Node, hook: Webhook) -> N
     hook.wait("AgentDown", "resolved", seconds=75)
 
 
+@pytest.mark.slow
 def test_a_driver_that_does_not_start_is_told_once(faulty: Node, hook: Webhook) -> None:
     change(faulty, Request("version-mismatch"))
     # It is asked again by a process that starts.
@@ -160,6 +162,7 @@ def test_a_driver_that_does_not_start_is_told_once(faulty: Node, hook: Webhook) 
     hook.wait("GpuDriverFailed", "resolved", seconds=90)
 
 
+@pytest.mark.slow
 def test_an_agent_that_looks_no_more_or_restarts_and_a_gpu_that_is_not_there(
     faulty: Node, hook: Webhook
 ) -> None:
@@ -177,6 +180,7 @@ def test_an_agent_that_looks_no_more_or_restarts_and_a_gpu_that_is_not_there(
     assert faulty.changed("agent", **quick()) == 1
 
 
+@pytest.mark.slow
 def test_who_watches_is_watched(faulty: Node, hook: Webhook) -> None:
     hook.refuse()
     faulty.run("fallocate -l 19500K /small/full")
@@ -199,6 +203,7 @@ def test_who_watches_is_watched(faulty: Node, hook: Webhook) -> None:
     hook.wait("PrometheusStorage", seconds=90)
 
 
+@pytest.mark.slow
 def test_what_falls_or_grows_over_hours_is_told(faulty: Node, hook: Webhook) -> None:
     """The hours before are written into Prometheus' own store; what is read now is real."""
     busy(faulty, 0, 20)
@@ -209,6 +214,7 @@ def test_what_falls_or_grows_over_hours_is_told(faulty: Node, hook: Webhook) -> 
     wait_for_all(hook, "firing", {("GpuUtilisationFalling", "0"), ("DiskFillingUp", "/small")}, 240)
 
 
+@pytest.mark.slow
 def test_every_alert_came(request: pytest.FixtureRequest, node: Node, hook: Webhook) -> None:
     names = [name for name in vars(request.module) if name.startswith("test_")]
     if len([item for item in request.session.items if item.path == request.path]) < len(names):

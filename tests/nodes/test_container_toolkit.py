@@ -2,17 +2,16 @@
 
 import pytest
 
-from gpuferry.desired import GPU_DOCKER, GPU_ROLES
+from gpuferry.desired import GPU_ROLES
+from tests.support import gpu_node
+from tests.support.marks import slow
 
-WISH = {"nvidia_driver_wish": {"gpus": 2}, "docker_daemon_options": GPU_DOCKER}
-OTHERS = [role for role in GPU_ROLES if role != "container_toolkit"]
+WISH = gpu_node.variables()
 
 
 @pytest.fixture(scope="module")
 def node(new_node):
-    node = new_node("debian-13", gpu_model="L4", gpu_count=2)
-    node.play(*GPU_ROLES, **WISH)
-    return node
+    return gpu_node.make(new_node)
 
 
 def changed(node):
@@ -26,12 +25,14 @@ def test_nothing_to_do_a_second_time(node):
 @pytest.mark.parametrize(
     "edit",
     [
-        "sed -i s/550[.]163[.]01/550.163.00/g /etc/cdi/nvidia.json",
+        *slow("sed -i s/550[.]163[.]01/550.163.00/g /etc/cdi/nvidia.json"),
         'sed -i \'s/"name":"GPU-/"name":"XPU-/\' /etc/cdi/nvidia.json',
-        "rm /etc/cdi/nvidia.json",
-        "systemctl stop nvidia-cdi-refresh",
         "systemctl disable -q nvidia-cdi-refresh",
-        "sed -i s/cdi/legacy/ /etc/nvidia-container-runtime/config.toml",
+        *slow(
+            "rm /etc/cdi/nvidia.json",
+            "systemctl stop nvidia-cdi-refresh",
+            "sed -i s/cdi/legacy/ /etc/nvidia-container-runtime/config.toml",
+        ),
     ],
 )
 def test_a_stale_specification_is_made_anew(node, edit):

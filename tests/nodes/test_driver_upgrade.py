@@ -142,6 +142,7 @@ def test_a_set_whose_checks_fail_is_taken_back_exactly(node: Node, before: dict[
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_configured_is_taken_back(
     node: Node, before: dict[str, str]
 ) -> None:
@@ -211,6 +212,7 @@ def run_in_a_group(node: Node) -> None:
     upgrade(node)
 
 
+@pytest.mark.slow
 def test_an_interrupted_upgrade_is_told_and_finished_by_the_next(
     node: Node, before: dict[str, str]
 ) -> None:
@@ -227,6 +229,7 @@ def test_an_interrupted_upgrade_is_told_and_finished_by_the_next(
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}
 
 
+@pytest.mark.slow
 def test_an_older_version_is_a_target_like_any_other(node: Node, before: dict[str, str]) -> None:
     newer_driver.withdraw(node)
     outcome = upgrade(node, to=before["nvidia-smi"].rsplit("-", 1)[0])
@@ -234,6 +237,7 @@ def test_an_older_version_is_a_target_like_any_other(node: Node, before: dict[st
     assert versions(node, *newer_driver.PACKAGES) == before
 
 
+@pytest.mark.slow
 def test_an_interrupted_upgrade_can_be_undone(node: Node, before: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="no unfinished upgrade"):
         upgrade(node, rollback=True)
@@ -249,6 +253,7 @@ def test_an_interrupted_upgrade_can_be_undone(node: Node, before: dict[str, str]
     assert {v.split()[0] for v in freeze_verdicts(node).values()} == {"pass"}
 
 
+@pytest.mark.slow
 def test_what_was_moved_by_hand_is_accepted_once_its_checks_pass(
     node: Node, before: dict[str, str]
 ) -> None:

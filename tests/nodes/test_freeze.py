@@ -3,6 +3,7 @@
 import pytest
 
 from gpuferry.checking import run_checks
+from tests.support.marks import slow
 from tests.support.packages import ORIGIN, publish, versions
 
 STACK = [
@@ -72,8 +73,10 @@ def test_freezing_changes_once(node, verdicts):
     ("left", "undo"),
     [
         ("hold, pin and blacklist", "true"),
-        ("the pin alone", "apt-mark unhold '*' >/dev/null"),
-        ("the hold alone", "rm /etc/apt/preferences.d/60-gpuferry-freeze"),
+        *slow(
+            ("the pin alone", "apt-mark unhold '*' >/dev/null"),
+            ("the hold alone", "rm /etc/apt/preferences.d/60-gpuferry-freeze"),
+        ),
     ],
 )
 def test_a_full_upgrade_moves_no_member_with(node, left, undo):
@@ -104,6 +107,7 @@ def test_a_member_that_moved_is_named_and_stays_named(node, verdicts):
     assert {v.status for v in verdicts().values()} == {"pass"}
 
 
+@pytest.mark.slow
 def test_a_new_member_joins_with_the_next_converge(node, verdicts):
     publish(node, {"libnvidia-encode-999": "1.0"})
     node.run("apt-get -q -y install libnvidia-encode-999")

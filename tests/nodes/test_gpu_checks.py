@@ -14,6 +14,7 @@ from gpuferry.simulation.assign import assign
 from gpuferry.simulation.faults import Change, Request, clear, inject
 from gpuferry.verdict import Verdict
 from tests.nodes.conftest import Node, NodeMaker
+from tests.support import gpu_node
 from tests.support.gpu_node import NEVER
 
 CONCERNS = ["gpu", "nvidia_driver", "nvidia_cuda", "fabric_manager", "container_toolkit"]
@@ -48,18 +49,8 @@ def change(node: Node, what: Request | list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def bare_gpus(new_node: NodeMaker) -> Node:
-    """Two simulated L4, nothing installed."""
-    return new_node("debian-13", name="gpu-1", gpu_model="L4", gpu_count=2)
-
-
-@pytest.fixture(scope="module")
-def node(bare_gpus: Node) -> Node:
-    wish = {"gpus": 2, "cuda": CUDA}
-    bare_gpus.play(
-        *desired.GPU_ROLES, nvidia_driver_wish=wish, docker_daemon_options=desired.GPU_DOCKER
-    )
-    return bare_gpus
+def node(new_node: NodeMaker) -> Node:
+    return gpu_node.make(new_node, nvidia_driver_wish={"gpus": 2, "cuda": CUDA})
 
 
 @pytest.fixture
@@ -83,8 +74,9 @@ def test_without_a_gpu_nothing_passes(new_node: NodeMaker) -> None:
     assert verdicts["gpu.count"].measured.startswith("0 on PCI, 0 answer NVML")
 
 
-def test_without_a_driver_nothing_passes(bare_gpus: Node) -> None:
-    verdicts = checked(bare_gpus, cuda=CUDA)
+def test_without_a_driver_nothing_passes(new_node: NodeMaker) -> None:
+    bare = new_node("debian-13", name="gpu-1", gpu_model="L4", gpu_count=2)
+    verdicts = checked(bare, cuda=CUDA)
     assert of("pass", verdicts) == set()
     assert verdicts["gpu.count"].status == "fail"
     assert verdicts["gpu.count"].measured.startswith("2 on PCI, 0 answer NVML (simulated GPUs)")

@@ -17,6 +17,7 @@ from gpuferry.logs.lines import Wanted
 from gpuferry.operate import logs
 from gpuferry.verdict import Verdict
 from tests.support.log_store import LogStore, expected, settle, status, unlimited, write
+from tests.support.marks import slow
 from tests.support.node import Node, NodeMaker
 from tests.support.simulated import wait_until
 
@@ -179,14 +180,13 @@ def test_wrong_credentials_are_tried_again_until_they_are_right(
 @pytest.mark.parametrize(
     ("moment", "after"),
     [
-        ("shipper.spool:Spool.add", False),
+        *slow(("shipper.spool:Spool.add", False)),
         ("shipper.spool:Spool.add", True),
         # Written, not yet asked for.
-        ("shipper.s3:Store._differs", False),
+        *slow(("shipper.s3:Store._differs", False)),
         # Verified, the state does not know.
         ("shipper.s3:Store.put", True),
-        ("shipper.state:State.shipped", True),
-        ("shipper.spool:Spool.remove", True),
+        *slow(("shipper.state:State.shipped", True), ("shipper.spool:Spool.remove", True)),
     ],
 )
 def test_kill_9_loses_and_doubles_nothing(
@@ -412,6 +412,7 @@ def test_a_server_that_is_gone_can_still_be_read(store: LogStore) -> None:
             list(logs.read(archive, "gpu-2", Wanted()))
 
 
+@pytest.mark.slow
 def test_debian_12(new_node: NodeMaker, store: LogStore, node: Node) -> None:
     other = new_node("debian-12", name="older", beside=node)
     unlimited(other)

@@ -5,6 +5,7 @@ import pytest
 from gpuferry.checking import run_checks
 from gpuferry.desired import GPU_DOCKER, GPU_ROLES
 from gpuferry.errors import StepFailed
+from tests.support import gpu_node
 
 LAYOUT = {0: ["3g.40gb", "2g.20gb", "1g.10gb"], 1: []}
 
@@ -19,9 +20,7 @@ def variables(layout):
 
 @pytest.fixture(scope="module")
 def node(new_node):
-    node = new_node("debian-13", gpu_model="A100-80", gpu_count=2)
-    node.play(*GPU_ROLES, **variables(LAYOUT))
-    return node
+    return gpu_node.make(new_node, "A100-80", **variables(LAYOUT))
 
 
 def play(node, layout):

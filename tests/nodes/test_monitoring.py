@@ -172,6 +172,7 @@ def test_a_boot_brings_it_back_with_its_secrets(node: Node) -> None:
     wait_until("targets", lambda: verdicts(node)["monitoring.targets"].status == "pass", 60)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_13")
 def test_an_image_is_baked_without_any_secret(node: Node) -> None:
     """What `desired.baked_variables` leaves out; the server's own converge brings it."""

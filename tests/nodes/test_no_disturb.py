@@ -10,6 +10,7 @@ from gpuferry.converge.run import converge
 from gpuferry.desired import GPU_ROLES
 from gpuferry.errors import StepFailed
 from tests.support import gpu_node
+from tests.support.marks import slow
 from tests.support.node import Node, NodeMaker
 from tests.support.packages import publish
 
@@ -22,7 +23,9 @@ def node(new_node: NodeMaker) -> Node:
     return gpu_node.make(new_node)
 
 
-@pytest.fixture(params=[gpu_node.start_process, gpu_node.start_container], ids=lambda f: f.__name__)
+@pytest.fixture(
+    params=[gpu_node.start_container, *slow(gpu_node.start_process)], ids=lambda f: f.__name__
+)
 def work(request: pytest.FixtureRequest, node: Node) -> Iterator[str]:
     """What a refusal has to name."""
     start: Callable[[Node], None] = request.param
@@ -124,6 +127,7 @@ def test_no_reboot_while_gpus_are_in_use(node: Node, work: str) -> None:
     assert "no reboot is needed" in node.run("python3 -B /usr/local/lib/gpuferry/updates/main.py")
 
 
+@pytest.mark.slow
 def test_a_package_whose_scripts_reload_the_daemon_manager_waits_and_another_does_not(
     node: Node, container: str
 ) -> None:

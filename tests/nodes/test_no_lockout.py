@@ -10,6 +10,7 @@ import pytest
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.session import wait_for_ssh
 from tests.support import clients
+from tests.support.marks import slow
 from tests.support.node import Node, NodeMaker
 
 DROP_IN = "/etc/ssh/sshd_config.d/60-foreign.conf"
@@ -40,9 +41,11 @@ def wait(node: Node, script: str, seconds: int = 30) -> None:
     [
         ("Bogus yes", "Bad configuration option"),
         ("AllowGroups admin", "60-foreign.conf:1 allowgroups admin decides"),
-        ("DenyUsers ferry", "60-foreign.conf:1 denyusers ferry denies ferry"),
         ("Port 2222", "60-foreign.conf:1 port 2222 would move sshd away from port 22"),
-        ("ListenAddress 127.0.0.1", "would leave out"),
+        *slow(
+            ("DenyUsers ferry", "60-foreign.conf:1 denyusers ferry denies ferry"),
+            ("ListenAddress 127.0.0.1", "would leave out"),
+        ),
     ],
 )
 def test_settings_that_wait_for_the_next_reload_do_not_lock_out(
@@ -95,6 +98,7 @@ def test_rights_that_no_login_confirmed_are_taken_back(node: Node) -> None:
     assert node.run(LEFT) == ""
 
 
+@pytest.mark.slow
 def test_a_proof_that_comes_after_the_timer_is_no_proof(node: Node) -> None:
     """The firewall's timer still runs then, the accounts' has fired."""
     with pytest.raises(StepFailed, match="undone by gpuferry-rollback-base"):

@@ -34,24 +34,60 @@ def test_nothing_to_do_after_a_restart(node):
     assert node.changed() == 0
 
 
-@pytest.mark.parametrize(
-    ("edit", "task"),
-    [
-        ("echo x >> /etc/systemd/journald.conf.d/60-gpuferry.conf", "base: "),
-        ("chmod 0666 /etc/sudoers.d/60-gpuferry", "base: "),
-        ("rm /etc/ssh/sshd_config.d/00-gpuferry.conf", "ssh_hardening: "),
-        ("nft delete table inet gpuferry", "firewall: "),
-        ("nft add rule inet gpuferry input tcp dport 99 accept", "firewall: "),
-        ("systemctl disable -q gpuferry-firewall", "firewall: "),
-        ("systemctl stop -q docker.socket docker", "docker: "),
-        ("rm /etc/docker/daemon.json", "docker: "),
-    ],
-)
-def test_a_hand_edit_is_repaired_and_nothing_else_touched(node, edit, task):
+# What somebody does by hand, the role that mends it, and what holds before and afterwards.
+SHUT = "! nft list chain inet gpuferry input | grep -q 'dport 99 '"
+EDITS = [
+    (
+        "echo x >> /etc/systemd/journald.conf.d/60-gpuferry.conf",
+        "base",
+        "! grep -q ^x /etc/systemd/journald.conf.d/60-gpuferry.conf",
+    ),
+    (
+        "chmod 0666 /etc/sudoers.d/60-gpuferry",
+        "base",
+        "test $(stat -c %a /etc/sudoers.d/60-gpuferry) = 440",
+    ),
+    (
+        "rm /etc/ssh/sshd_config.d/00-gpuferry.conf",
+        "ssh_hardening",
+        "test -s /etc/ssh/sshd_config.d/00-gpuferry.conf",
+    ),
+    ("nft add rule inet gpuferry input tcp dport 99 accept", "firewall", SHUT),
+    (
+        "systemctl disable -q gpuferry-firewall",
+        "firewall",
+        "systemctl is-enabled -q gpuferry-firewall",
+    ),
+    ("nft delete table inet gpuferry", "firewall", f"nft list table inet gpuferry; {SHUT}"),
+    (
+        "systemctl stop -q docker.socket docker",
+        "docker",
+        "systemctl is-active docker; docker info",
+    ),
+    ("rm /etc/docker/daemon.json", "docker", "grep -q max-file /etc/docker/daemon.json"),
+]
+
+
+def test_hand_edits_are_repaired_together(node):
+    """The table is not deleted: that would take away the rule that is added."""
+    edits = [edit for edit in EDITS if "delete table" not in edit[0]]
+    for _, _, holds in edits:
+        node.run(holds)
+    node.run("; ".join(edit for edit, _, _ in edits))
+    changed = node.play().changed_tasks[node.server.name]
+    assert {task.split(":")[0] for task in changed} == {role for _, role, _ in edits}
+    for _, _, holds in edits:
+        node.run(holds)
+    assert node.changed() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("edit", "role", "holds"), EDITS)
+def test_a_hand_edit_is_repaired_and_nothing_else_touched(node, edit, role, holds):
     node.run(edit)
-    tasks = node.play().changed_tasks[node.server.name]
-    assert len(tasks) == 1
-    assert tasks[0].startswith(task)
+    (task,) = node.play().changed_tasks[node.server.name]
+    assert task.startswith(f"{role}: ")
+    node.run(holds)
     assert node.changed() == 0
 
 

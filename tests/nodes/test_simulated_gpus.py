@@ -23,6 +23,7 @@ from gpuferry.simulation.moment import Moment
 from gpuferry.simulation.scenario import Scenario
 from tests.nodes.conftest import Node, NodeMaker
 from tests.support import nvidia_smi
+from tests.support.marks import slow
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -41,7 +42,7 @@ def archive(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     return out.getvalue()
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
+@pytest.fixture(scope="module", params=["debian-13", *slow("debian-12")])
 def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
     """A server with two simulated L4, as the local provider makes it."""
     try:

@@ -12,12 +12,13 @@ from gpuferry.checking.job import Target
 from gpuferry.errors import StepFailed
 from gpuferry.verdict import Verdict
 from tests.support import clients
+from tests.support.marks import slow
 from tests.support.node import Node, NodeMaker
 
 VENDOR = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
 
 
-@pytest.fixture(scope="module", params=["debian-13", "debian-12"])
+@pytest.fixture(scope="module", params=["debian-13", *slow("debian-12")])
 def node(request: pytest.FixtureRequest, new_node: NodeMaker) -> Node:
     node = new_node(request.param)
     node.run(f"echo 'PasswordAuthentication yes' > {VENDOR}")

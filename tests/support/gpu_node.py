@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from gpuferry.desired import GPU_DOCKER, GPU_ROLES
-from tests.support.node import Node, NodeMaker
+from gpuferry.nodes.local import baked, baked_image, image
+from tests.support.node import Node, NodeMaker, own_turn
 
 # What a healthy server with two simulated L4 cannot tell, and says so.
 NEVER = {
@@ -15,6 +17,7 @@ NEVER = {
     "nvidia_driver.module_for_kernels",
     "nvidia_driver.persistence",
 }
+_DEBIAN = "debian-13"
 BUSY = "/opt/gpusim/bin/gpusim busy --gpu 1 --seconds 900"
 # The few libraries that nvidia-smi and sleep need, taken from the server itself: no registry.
 _IMAGE = r"""
@@ -43,10 +46,19 @@ def variables(**more: Any) -> dict[str, Any]:
     }
 
 
-def make(new_node: NodeMaker, image: str = "debian-13") -> Node:
-    """A server on which all GPU roles were played."""
-    node = new_node(image, name="gpu-1", gpu_model="L4", gpu_count=2)
-    node.play(*GPU_ROLES, **variables())
+def make(new_node: NodeMaker, model: str = "L4", **more: Any) -> Node:
+    """A server with two GPUs on which all GPU roles were played; `more` are variables.
+
+    It starts from an image that is baked once for all tests, as `ferry image build` does it.
+    """
+    key = json.dumps(variables(), sort_keys=True)
+    with own_turn():
+        if baked_image.find(image.reference(_DEBIAN), key) is None:
+            roles = {"ferry_roles": GPU_ROLES, **variables()}
+            gpus = {"model": "L4", "count": 2}
+            baked.build("gpu-1", _DEBIAN, gpus, roles, key, lambda text: None)
+    node = new_node(_DEBIAN, name="gpu-1", gpu_model=model, gpu_count=2, baked_key=key)
+    node.play(*GPU_ROLES, **variables(**more))
     return node
 
 

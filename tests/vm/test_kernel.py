@@ -97,6 +97,7 @@ def other_kernel(node) -> str:
     return other
 
 
+@pytest.mark.slow
 def test_another_kernel_boots_without_its_headers_and_has_no_module(node, other_kernel):
     """The disk's own boot loader decides, as on a rented server."""
     node.run("update-grub")
@@ -114,6 +115,7 @@ def test_the_encrypted_disk_is_open_again_after_the_reboot(node):
     assert "LUKS2" in node.run("cryptsetup status vault")
 
 
+@pytest.mark.slow
 def test_headers_that_come_later_bring_the_module(node, other_kernel):
     node.run("apt-get update -qq", timeout_seconds=300)
     node.run(f"{INSTALL} linux-headers-{other_kernel}", timeout_seconds=600)

@@ -21,11 +21,13 @@ def node(new_node):
     return new_node("debian-12", "vm", kind="vm", packages=UNPACKED)
 
 
+@pytest.mark.slow
 def test_roles_change_it_once(node):
     assert node.changed() > 0
     assert node.changed() == 0
 
 
+@pytest.mark.slow
 def test_every_check_that_can_be_made_passes(node):
     spec = parse_spec({"gpuferry:servers": [{"name": "vm", "kind": "vm"}]}, "Pulumi.x.yaml")
     subnets = [node.network["subnet4"], node.network["subnet6"]]
@@ -69,6 +71,7 @@ def test_a_stop_is_clean_and_a_start_finds_the_data(node):
     assert "Journal stopped" in node.run("journalctl -b -1 -n 3 --no-pager")
 
 
+@pytest.mark.slow
 def test_sizes_change_in_place(node):
     outputs = node.resize(cpus=1, memory_gib=1.5, extra_disks=1)
     assert outputs["provider_facts"]["memory_gib"] == "1.5"

@@ -16,6 +16,7 @@ from tests.support.node import Node
 from tests.support.packages import publish, versions
 from tests.vm.test_kernel import TOOLS
 
+pytestmark = pytest.mark.slow
 PARTS = Path(__file__).parent / "stand_ins"
 FIRST, SECOND = "550.900.01", "550.900.02"
 DEVICE = "/var/lib/gpusim/root/sys/bus/pci/devices/0000:01:00.0"

@@ -16,6 +16,7 @@ from gpuferry.nodes.session import wait_for_ssh
 from tests.nodes.test_encryption import CANARY, KEY, make, verdict
 from tests.vm.test_kernel import TWO_KERNELS
 
+pytestmark = pytest.mark.slow
 DISK = "/dev/disk/by-id/virtio-extra-{}"
 VAULT: dict[str, Any] = {"name": "vault", "path": "/vault", "device": DISK.format(1)}
 VAULT |= {"scratch": False, "key": KEY}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 
+
+@pytest.mark.slow
 def test_they_reach_each_other_under_their_own_addresses(new_node):
     first = new_node("debian-13", "one", kind="vm")
     second = new_node("debian-13", "two", kind="vm", beside=first)
