@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpuferry.converge.run import converge
 from gpuferry.desired import GPU_DOCKER, GPU_ROLES
 from gpuferry.nodes.local import baked, baked_image, image
 from tests.support.node import Node, NodeMaker, own_turn
@@ -58,7 +59,8 @@ def make(new_node: NodeMaker, model: str = "L4", **more: Any) -> Node:
             gpus = {"model": "L4", "count": 2}
             baked.build("gpu-1", _DEBIAN, gpus, roles, key, lambda text: None)
     node = new_node(_DEBIAN, name="gpu-1", gpu_model=model, gpu_count=2, baked_key=key)
-    node.play(*GPU_ROLES, **variables(**more))
+    played = node.variables(*GPU_ROLES, **variables(**more))
+    converge([node.entry().model_copy(update={"variables": played})], say=node.said.append)
     return node
 
 
