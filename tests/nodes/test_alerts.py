@@ -98,6 +98,7 @@ def test_a_lost_gpu_and_a_hung_driver_are_told_within_15_seconds(
     hook.wait("GpuDriverHung", "resolved", seconds=60)
 
 
+@pytest.mark.slow
 def test_faults_are_told_and_then_that_they_are_over(faulty: Node, hook: Webhook) -> None:
     """Many at once."""
     change(

@@ -87,6 +87,7 @@ def test_a_full_upgrade_moves_no_member_with(node, left, undo):
     assert node.changed("freeze") == (0 if undo == "true" else 1)
 
 
+@pytest.mark.slow
 def test_unattended_upgrades_move_no_member_with_the_blacklist_alone(node):
     node.run("apt-mark unhold '*' >/dev/null; rm /etc/apt/preferences.d/60-gpuferry-freeze")
     offer(node, "1.3")
@@ -95,6 +96,7 @@ def test_unattended_upgrades_move_no_member_with_the_blacklist_alone(node):
     assert node.changed("freeze") == 1
 
 
+@pytest.mark.slow
 def test_a_member_that_moved_is_named_and_stays_named(node, verdicts):
     node.run("apt-get -q -y --allow-change-held-packages install containerd.io=1.3")
     node.run("apt-mark hold containerd.io")

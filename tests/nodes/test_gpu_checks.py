@@ -16,6 +16,7 @@ from gpuferry.verdict import Verdict
 from tests.nodes.conftest import Node, NodeMaker
 from tests.support import gpu_node
 from tests.support.gpu_node import NEVER
+from tests.support.marks import slow
 
 CONCERNS = ["gpu", "nvidia_driver", "nvidia_cuda", "fabric_manager", "container_toolkit"]
 CUDA = {"runtime": ["12.4"]}
@@ -111,10 +112,11 @@ def test_what_is_declared_otherwise_is_told(node: Node) -> None:
 @pytest.mark.parametrize(
     ("faults", "expected"),
     [
-        ([Request("ecc-uncorrected", gpu=0, count=2)],
-         {"gpu.ecc": ("critical", "GPU 0: 2 uncorrected")}),
-        ([Request("throttle", gpu=0, reason="power-brake"), ["pcie_generation_max=3"]],
-         {"gpu.clocks": ("major", "power brake"), "gpu.pcie": ("minor", "generation 3 x16")}),
+        *slow(([Request("ecc-uncorrected", gpu=0, count=2)],
+               {"gpu.ecc": ("critical", "GPU 0: 2 uncorrected")})),
+        *slow(([Request("throttle", gpu=0, reason="power-brake"), ["pcie_generation_max=3"]],
+               {"gpu.clocks": ("major", "power brake"),
+                "gpu.pcie": ("minor", "generation 3 x16")})),
         ([Request("xid", gpu=0, code=13),
           Request("throttle", gpu=1, reason="sw-thermal"),
           Request("memory-leak", gpu=0, count=2000),
@@ -204,9 +206,8 @@ def test_a_lost_gpu_is_named_and_hides_no_other(faulty) -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("driver-not-loaded", "exit code 9"),
         ("version-mismatch", "exit code 18"),
-        ("no-devices", "exit code 6"),
+        *slow(("driver-not-loaded", "exit code 9"), ("no-devices", "exit code 6")),
     ],
 )
 def test_where_nvml_lists_nothing_nothing_passes(faulty, kind, words) -> None:

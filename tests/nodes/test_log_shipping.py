@@ -249,6 +249,7 @@ def test_a_stop_flushes(shipping: Node, store: LogStore) -> None:
     start(shipping)
 
 
+@pytest.mark.slow
 def test_a_stop_without_a_store_ends_in_time_and_loses_nothing(
     shipping: Node, store: LogStore
 ) -> None:
@@ -336,6 +337,7 @@ def test_container_logs_arrive_and_docker_logs_still_works(shipping: Node, store
     assert status(shipping)["uncounted_gaps"] == 0
 
 
+@pytest.mark.slow
 def test_a_container_that_the_driver_hides_is_named(shipping: Node) -> None:
     shipping.run(RUN.format(how="-d --log-driver local", name="hidden", script="echo x"))
     wait_until("its name", lambda: status(shipping)["unread_containers"] == {"hidden": "local"}, 20)

@@ -89,12 +89,14 @@ def test_a_gpu_in_use_is_not_cut(node):
     assert sorted(parts(node)) == sorted(LAYOUT[0])
 
 
+@pytest.mark.slow
 def test_another_layout_takes_its_place(node):
     play(node, {0: [], 1: ["1g.10gb"] * 7})
     assert parts(node) == ["1g.10gb"] * 7
     assert play(node, {0: [], 1: ["1g.10gb"] * 7}) == []
 
 
+@pytest.mark.slow
 def test_no_layout_leaves_the_gpus_and_takes_the_unit_away(node):
     play(node, {})
     assert parts(node) == ["1g.10gb"] * 7

@@ -137,6 +137,7 @@ def test_the_dead_mans_switch_has_a_way_of_its_own(node: Node, hook: Webhook) ->
     assert all(t.path == "/" for t in hook.told() if t.labels["alertname"] != "Watchdog")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_13")
 def test_a_hand_edit_is_mended_and_a_bad_rule_never_replaces_a_good_one(node: Node) -> None:
     node.run("echo nonsense > /etc/gpuferry/monitoring/alertmanager.yml")
@@ -194,6 +195,7 @@ def test_without_the_section_it_is_gone(node: Node) -> None:
     assert node.changed("monitoring", monitoring_enabled=False) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_13")
 def test_somebodys_own_prometheus_is_left_alone(node: Node) -> None:
     node.run(

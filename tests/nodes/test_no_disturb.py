@@ -107,6 +107,7 @@ def test_the_preview_lists_what_would_be_interrupted(node: Node, work: str) -> N
     assert work in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("container")
 def test_with_leave_it_is_done_at_once(node: Node) -> None:
     node.run(EDITS["a restart of Docker"][0])

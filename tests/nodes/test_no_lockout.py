@@ -132,6 +132,7 @@ def world(node: Node) -> dict[str, Any]:
     return {"firewall_ssh_from": ["0.0.0.0/0", node.network["subnet4"], "::/0"]}
 
 
+@pytest.mark.slow
 def test_strangers_are_slowed_down_and_the_controller_never_is(node: Node) -> None:
     node.run(OUTSIDE)
     own = [node.network["subnet4"], node.network["subnet6"]]

@@ -111,6 +111,7 @@ def test_docker_is_only_reloaded_where_that_is_enough(node):
     assert node.run("systemctl show -p MainPID docker") == before
 
 
+@pytest.mark.slow
 def test_a_person_who_is_no_longer_declared_cannot_log_in(node):
     ada = {"name": "ada", "public_keys": ["ssh-ed25519 AAAAC3Nza ada"], "sudo": True}
     node.play("base", base_users=[ada])

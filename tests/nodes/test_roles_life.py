@@ -108,6 +108,7 @@ OWED = ["/bin/sh", "-c"]
 OWED.append("! command -v update-ca-certificates >/dev/null || update-ca-certificates")
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_wrote_but_did_not_apply_is_applied(node):
     """Files as wanted say nothing about whether they are in force."""
     ca = {"name": "owed.crt", "pem": keys.certificate_authority("owed")["ca_pem"]}

@@ -5,6 +5,7 @@ import pytest
 from gpuferry.desired import GPU_ROLES
 from gpuferry.errors import StepFailed
 from gpuferry.nodes.session import SshSession
+from tests.support.marks import slow
 
 STATE = "find /etc -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"
 
@@ -20,10 +21,10 @@ def node(new_node):
         ("base", {"base_users": [{"name": "daemon", "public_keys": []}]}, "a system account"),
         ("base", {"base_apt_sources": {"debian": "http://x"}}, "exactly the keys"),
         ("ssh_hardening", {"ssh_hardening_allow_users": ["bob"]}, "would lock out"),
-        ("ssh_hardening", {"ssh_hardening_allow_groups": ["wheel"]}, "would lock out"),
+        *slow(("ssh_hardening", {"ssh_hardening_allow_groups": ["wheel"]}, "would lock out")),
         ("ssh_hardening", {"ssh_hardening_kex_profile": "pq_only"}, "no mlkem768x25519-sha256"),
         ("firewall", {"firewall_ssh_from": ["192.0.2.0/24"]}, "would be shut out"),
-        ("firewall", {"firewall_ssh_from": []}, "nobody could log in"),
+        *slow(("firewall", {"firewall_ssh_from": []}, "nobody could log in")),
         ("firewall", {"firewall_ssh_from": ["10.0.0/8"]}, "Not a CIDR"),
         ("firewall", {"firewall_ssh_port": 2222}, "one of them is wrong"),
         ("docker", {"docker_users": ["nobody-here"]}, "docker_users names nobody-here"),
@@ -40,7 +41,7 @@ def test_refused_before_any_change(node, role, variables, sentence):
     ("wish", "sentence"),
     [
         ({"gpus": 2}, "no NVIDIA GPU is on PCI"),
-        ({"gpus": 1, "branch": "470"}, "no NVIDIA GPU is on PCI"),
+        *slow(({"gpus": 1, "branch": "470"}, "no NVIDIA GPU is on PCI")),
     ],
 )
 def test_gpus_that_are_not_there_are_refused_before_the_first_role(node, wish, sentence):

@@ -250,6 +250,7 @@ def test_an_interrupted_pull_leaves_no_folder(bench: Bench) -> None:
     bench.pull("/srv/half", "large")
 
 
+@pytest.mark.slow
 def test_a_store_that_changed_a_byte_is_found_out(bench: Bench) -> None:
     packs = [path for path in (bench.raw / PREFIX / "data").rglob("*") if path.is_file()]
     kept = {path: path.read_bytes() for path in packs}

@@ -15,6 +15,7 @@ from gpuferry.checking.scan import Scan, compare, scan_all
 from gpuferry.converge.run import converge
 from gpuferry.prepare import packages
 from gpuferry.verdict import Verdict
+from tests.support.marks import slow
 from tests.support.node import Node, NodeMaker
 
 ROLES = ["base", "ssh_hardening", "firewall", "docker", "updates"]
@@ -174,7 +175,7 @@ def test_an_open_port_too_many_and_one_too_few_are_both_found(node: Node) -> Non
     assert missing == [f"9000/tcp IPv{family} is declared, and filtered" for family in (4, 6)]
 
 
-@pytest.mark.parametrize("what", ["reload", "restart", "docker", "server"])
+@pytest.mark.parametrize("what", ["reload", "docker", *slow("restart", "server")])
 def test_the_same_is_seen_after_a(node: Node, what: str) -> None:
     if what == "server":
         node.restart()

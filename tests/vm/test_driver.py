@@ -14,7 +14,7 @@ import pytest
 from gpuferry.errors import StepFailed
 from tests.support.node import Node
 from tests.support.packages import publish, versions
-from tests.vm.test_kernel import TOOLS
+from tests.vm.test_kernel import WITH_HEADERS
 
 pytestmark = pytest.mark.slow
 PARTS = Path(__file__).parent / "stand_ins"
@@ -58,9 +58,7 @@ def offer(node: Node, version: str) -> None:
 
 @pytest.fixture(scope="module")
 def node(new_node):
-    node = new_node(
-        "debian-13", "driver", kind="vm", packages=[*TOOLS, "linux-headers-cloud-amd64"]
-    )
+    node = new_node("debian-13", "driver", kind="vm", packages=WITH_HEADERS)
     node.run(
         f"mkdir -p {DEVICE}; cd {DEVICE}; echo 0x10de > vendor; echo 0x27b8 > device; "
         "echo 0x030200 > class; echo 0x10de > subsystem_vendor; echo 0x16ca > subsystem_device\n"

@@ -14,7 +14,7 @@ from gpuferry.errors import StepFailed
 from gpuferry.nodes.local import disk, machine
 from gpuferry.nodes.session import wait_for_ssh
 from tests.nodes.test_encryption import CANARY, KEY, make, verdict
-from tests.vm.test_kernel import TWO_KERNELS
+from tests.vm.test_kernel import WITH_HEADERS
 
 pytestmark = pytest.mark.slow
 DISK = "/dev/disk/by-id/virtio-extra-{}"
@@ -33,7 +33,7 @@ DOCKER = (
 @pytest.fixture(scope="module")
 def node(new_node):
     # The same disk as there: making one takes minutes.
-    return new_node("debian-13", "vm", kind="vm", packages=TWO_KERNELS, extra_disks_gib=(1, 1))
+    return new_node("debian-13", "vm", kind="vm", packages=WITH_HEADERS, extra_disks_gib=(1, 1))
 
 
 def test_a_disk_with_anything_on_it_is_refused(node):
