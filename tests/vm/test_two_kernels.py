@@ -1,4 +1,4 @@
-"""Another kernel boots, and the module follows once its headers come. A boot costs half a minute."""
+"""Another kernel boots, and the module follows once its headers come; each boot takes a while."""
 
 from __future__ import annotations
 
