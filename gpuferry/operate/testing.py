@@ -29,7 +29,7 @@ class Suite(NamedTuple):
 SUITES = {
     "unit": Suite(False, False, 2),
     # These sleep most of their time, and share nothing.
-    "gpusim": Suite(False, False, 6, modules_stay_together=False),
+    "gpusim": Suite(False, False, 10, modules_stay_together=False),
     "browser": Suite(False, False, 1),
     "conformance": Suite(True, False, 2),
     # They wait for servers about a third of the time; with three, two processors are never idle.
