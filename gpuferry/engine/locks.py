@@ -9,11 +9,18 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuferry.errors import StackLocked
+
+# How the engine lists the locks that it found, whatever backend they are in.
+_LISTED = re.compile(
+    r"/\.pulumi/locks/\S+: created by (?P<user>.+)@(?P<machine>\S+) \(pid (?P<pid>\d+)\) "
+    r"at (?P<since>\S+)"
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,15 @@ def clear_or_refuse(state: Path, project: str, stack: str, take_over: bool) -> l
             )
         lock.path.unlink(missing_ok=True)
     return said
+
+
+def holder(line: str) -> str | None:
+    """Who holds a stack, from a line in which the engine lists a lock; None for other lines."""
+    found = _LISTED.search(line)
+    if found is None:
+        return None
+    who = f"process {found['pid']} of {found['user']} on {found['machine']}"
+    return f"{who}, since {found['since']}"
 
 
 def _started(pid: int) -> float | None:

@@ -45,9 +45,15 @@ class Pulumi:
         """Clear what killed runs left; refuse while another run is alive."""
         url = self._environment.get("PULUMI_BACKEND_URL", "")
         if not url.startswith("file://"):
-            return []  # the engine itself judges locks of remote backends
+            # Locks in a bucket are seen by the engine alone, which refuses where there is one.
+            return self._cancel() if take_over and self.exists() else []
         state = Path(url.removeprefix("file://").split("?")[0]).expanduser()
         return locks.clear_or_refuse(state, self.project.name, self.project.stack, take_over)
+
+    def _cancel(self) -> list[str]:
+        """Remove whatever locks there are on the stack."""
+        self._text(*self._stack("cancel"), "--yes")
+        return ["taking the stack over: no lock is left on it"]
 
     def ensure_stack(self) -> None:
         """Create the stack where it is missing."""
@@ -176,7 +182,7 @@ class Pulumi:
         command += ["--config-file", str(config.prepare(self.project))]
         summary = events.Summary()
         problems: list[events.Said] = []
-        locked = False
+        holder: str | None = None
         with self._started(command) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -184,7 +190,7 @@ class Pulumi:
                 if isinstance(event, events.Summary):
                     summary = event
                 elif isinstance(event, events.Said):
-                    locked = locked or "/.pulumi/locks/" in event.text
+                    holder = holder or locks.holder(event.text)
                     if event.severity == "error":
                         problems.append(event)
                 if event is not None:
@@ -194,10 +200,10 @@ class Pulumi:
             raise Interrupted(
                 "Interrupted. What exists stays as it is; run the same command again to continue."
             )
-        if code != 0 and locked:
+        if code != 0 and holder:
             raise StackLocked(
-                f"The stack {self.project.stack} is in use by another run that began just before "
-                "this one. Wait until it ends, then run this again."
+                f"The stack {self.project.stack} is in use: {holder}. Wait until that run ends; "
+                "if you know that it is over, repeat with --take-over-lock."
             )
         if code != 0 and any("incorrect passphrase" in problem.text for problem in problems):
             raise PrerequisiteMissing(self._other_passphrase())
@@ -271,11 +277,6 @@ def _plain(problem: events.Said) -> str:
 def _explain(problems: list[events.Said], code: int, operation: str) -> str:
     wanted = [p for p in problems if p.name] or [p for p in problems if p.text != "update failed"]
     texts = list(dict.fromkeys(_plain(problem) for problem in wanted))
-    if any("currently locked" in text for text in texts):
-        return (
-            f"The stack is in use by another run. Wait until it ends; if it is over for certain, "
-            f"run `pulumi cancel`. Pulumi says: {texts[0]}"
-        )
     if not texts:
         return f"pulumi {operation} was interrupted or failed (exit code {code})."
     return "\n".join(texts)

@@ -53,12 +53,19 @@ def run(suites: list[str], pytest_arguments: list[str]) -> int:
     for suite in suites:
         if suite not in SUITES:
             raise SpecError(f"{suite!r} is no test suite; accepted: {', '.join(SUITES)}.")
+    chosen = suites or list(SUITES)
     had_engine = docker_engine.version() is not None
     results = {}
+    ahead = _engine_ahead(chosen)
     try:
-        for suite in suites or SUITES:
+        for suite in chosen:
+            if ahead is not None and SUITES[suite].engine:
+                ahead.wait()
             results[suite] = _run(suite, pytest_arguments)
     finally:
+        if ahead is not None and ahead.poll() is None:
+            os.killpg(ahead.pid, signal.SIGINT)
+            ahead.wait()
         if not had_engine:
             docker_engine.stop_own_if_idle()
     for suite, (code, seconds) in results.items():
@@ -67,6 +74,23 @@ def run(suites: list[str], pytest_arguments: list[str]) -> int:
     if SLOW not in pytest_arguments:
         say_on_stderr(f"left out, as pytest counted: what is marked slow (./ferry test {SLOW})")
     return 0 if all(code == 0 for code, _ in results.values()) else 1
+
+
+def _engine_ahead(suites: list[str]) -> subprocess.Popen[bytes] | None:
+    """Begin to build a missing engine, at the lowest priority, while suites run that mostly wait.
+
+    Whether that went well is seen when the engine is wanted.
+    """
+    if find.find() is not None or not any(SUITES[suite].engine for suite in suites):
+        return None
+    program = (
+        "from gpuferry.engine import find; from gpuferry.operate.console import say_on_stderr; "
+        "find.ensure(say_on_stderr)"
+    )
+    command = ["nice", "-n", "19", sys.executable, "-c", program]
+    return subprocess.Popen(
+        command, cwd=REPOSITORY, start_new_session=True, stdin=subprocess.DEVNULL
+    )
 
 
 def _run(suite: str, arguments: list[str]) -> tuple[int, float]:

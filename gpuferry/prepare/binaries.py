@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.paths import REPOSITORY, cache_dir
+from gpuferry.turns import turn
 
 
 @dataclass(frozen=True)
@@ -77,35 +78,43 @@ def ensure(name: str, say: Callable[[str], None]) -> Path:
     Raises:
         StepFailed: the build failed; the message is the compiler's last line.
     """
-    target, program = path(name), PROGRAMS[name]
+    target = path(name)
     if not target.exists():
-        go = find_go() or _install_go(say)
-        say(f"building {name} from its pinned Go module, once (about {program.minutes} min)")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_suffix(f".{os.getpid()}")
-        # Debug information would be made only to be stripped: a tenth of the time.
-        build = [go, "build", "-trimpath", "-gcflags=all=-dwarf=false"]
-        flags = "-s -w"
-        if program.stamp:
-            flags += f" -X {program.stamp}={pinned_version(name)}"
-        result = subprocess.run(
-            [*build, f"-ldflags={flags}", "-o", str(draft), program.package],
-            cwd=REPOSITORY / program.pins,
-            env={
-                **os.environ,
-                "CGO_ENABLED": str(int(program.cgo)),
-                "GOFLAGS": "-mod=readonly -buildvcs=false",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode != 0:
-            draft.unlink(missing_ok=True)
-            last = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise StepFailed(f"Building {name} failed: {last}")
-        draft.replace(target)
+        with turn(name, say):
+            if not target.exists():
+                _build(name, target, say)
     return target
+
+
+def _build(name: str, target: Path, say: Callable[[str], None]) -> None:
+    program = PROGRAMS[name]
+    with turn("a Go toolchain", say):
+        go = find_go() or _install_go(say)
+    say(f"building {name} from its pinned Go module, once (about {program.minutes} min)")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_suffix(f".{os.getpid()}")
+    # Debug information would be made only to be stripped: a tenth of the time.
+    build = [go, "build", "-trimpath", "-gcflags=all=-dwarf=false"]
+    flags = "-s -w"
+    if program.stamp:
+        flags += f" -X {program.stamp}={pinned_version(name)}"
+    result = subprocess.run(
+        [*build, f"-ldflags={flags}", "-o", str(draft), program.package],
+        cwd=REPOSITORY / program.pins,
+        env={
+            **os.environ,
+            "CGO_ENABLED": str(int(program.cgo)),
+            "GOFLAGS": "-mod=readonly -buildvcs=false",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        draft.unlink(missing_ok=True)
+        last = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise StepFailed(f"Building {name} failed: {last}")
+    draft.replace(target)
 
 
 def find_go() -> str | None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuferry.engine import find as engine
 from gpuferry.errors import PrerequisiteMissing
 from gpuferry.nodes.local import image
-from gpuferry.paths import cache_dir
 from gpuferry.prepare import binaries, docker_engine, packages
+from gpuferry.turns import turn
 
 Say = Callable[[str], None]
 
@@ -132,19 +130,6 @@ def prepare(provider: str, say: Say) -> None:
         )
     if not packages.missing() and docker_engine.version():
         return
-    with _only_one(say):
+    with turn("this machine's packages and Docker engine", say):
         packages.install_missing(say)
         docker_engine.ensure_running(say)
-
-
-@contextmanager
-def _only_one(say: Say) -> Iterator[None]:
-    """Two runs prepare one after the other."""
-    cache_dir().mkdir(parents=True, exist_ok=True)
-    with open(cache_dir() / "prepare.lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another run that prepares this machine")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuferry.errors import StepFailed
 from gpuferry.paths import cache_dir
 from gpuferry.prepare import binaries
+from gpuferry.turns import turn
 
 PACKAGE = "nvidia-container-toolkit"
 _COMMANDS = ("nvidia-ctk", "nvidia-cdi-hook", "nvidia-container-runtime")
@@ -55,8 +56,14 @@ def ensure(say: Callable[[str], None]) -> Path:
         StepFailed: the programs or the package could not be built.
     """
     target = folder()
-    if target.exists():
-        return target
+    if not target.exists():
+        with turn("the container toolkit's package", say):
+            if not target.exists():
+                _build(target, say)
+    return target
+
+
+def _build(target: Path, say: Callable[[str], None]) -> None:
     programs = [binaries.ensure(name, say) for name in _COMMANDS]
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
@@ -68,9 +75,7 @@ def ensure(say: Callable[[str], None]) -> Path:
         _dpkg_deb(root, deb)
         index(repository, {deb.name: control})
         repository.chmod(0o755)
-        if not target.exists():
-            repository.replace(target)
-    return target
+        repository.replace(target)
 
 
 def index(repository: Path, controls: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from gpuferry.content import tree_digest
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.paths import REPOSITORY, cache_dir
 from gpuferry.prepare import packages
+from gpuferry.turns import turn
 
 _SOURCE = REPOSITORY / "gpusim"
 
@@ -31,20 +32,23 @@ def build(say: Callable[[str], None] = lambda text: None) -> Path:
         StepFailed: the compiler refused the sources.
     """
     target = place()
-    if target.is_dir():
-        return target
+    if not target.is_dir():
+        with turn("the simulated NVML library", say):
+            if not target.is_dir():
+                _build(target, say)
+    return target
+
+
+def _build(target: Path, say: Callable[[str], None]) -> None:
     require_compiler(say)
     say("building the simulated NVML library, once (about 10 s)")
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         compile_into(draft)
         shutil.rmtree(draft / "objects")
-        # Another run may have been quicker.
-        if not target.is_dir():
-            draft.rename(target)
+        draft.rename(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return target
 
 
 def require_compiler(say: Callable[[str], None]) -> None:

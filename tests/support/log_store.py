@@ -8,12 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from gpuferry import keys
 from gpuferry.logs.archive import Archive, open_archive
 from gpuferry.logs.lines import Line, Wanted
-from gpuferry.nodes.local import bucket, object_store
-from gpuferry.nodes.local.docker import docker
-from gpuferry.paths import local_dir
+from tests.support.bucket_store import BucketStore
 from tests.support.node import Node
 from tests.support.simulated import wait_until
 
@@ -29,41 +26,11 @@ systemctl restart systemd-journald
 """
 
 
-class LogStore:
-    """A versitygw on a node's network, with a bucket."""
+class LogStore(BucketStore):
+    """One that servers ship their logs to."""
 
     def __init__(self, node: Node, bucket_name: str = "logs") -> None:
-        self.stack, admin = node.stack, keys.access_key()
-        self.args = object_store.ObjectStoreArgs(
-            stack=node.stack,
-            subnet4=node.network["subnet4"],
-            subnet6=node.network["subnet6"],
-            **keys.certificate_authority(node.stack),
-            **admin,
-        )
-        object_store.create(self.args, lambda text: None)
-        own = keys.access_key()
-        self.bucket_args = bucket.BucketArgs(
-            name=bucket_name,
-            versioning=True,
-            retention_days=0,
-            endpoint=self.args.endpoint,
-            ca_pem=self.args.ca_pem,
-            admin_access_key=admin["access_key"],
-            admin_secret_key=admin["secret_key"],
-            **own,
-        )
-        bucket.create(self.bucket_args)
-        self.raw = local_dir(node.stack) / "objects" / "objects" / bucket_name
-        self.access: dict[str, Any] = {
-            "name": bucket_name,
-            "endpoint": self.args.endpoint,
-            "bucket": bucket_name,
-            "region": object_store.REGION,
-            "ca_pem": self.args.ca_pem,
-            "identity": "",
-            **own,
-        }
+        super().__init__(node.stack, node.network, bucket_name)
 
     def variables(self, **more: Any) -> dict[str, Any]:
         """Of the role."""
@@ -94,17 +61,6 @@ class LogStore:
         """Messages that begin so, in the order of the store."""
         found = [line.message for line in self.lines(server, identity)]
         return [text for text in found if text.startswith(prefix)]
-
-    @contextlib.contextmanager
-    def down(self) -> Iterator[None]:
-        """The store does not answer meanwhile."""
-        name = object_store.container_name(self.stack)
-        docker("stop", "--time", "1", name)
-        try:
-            yield
-        finally:
-            docker("start", name)
-            object_store.wait_until_it_listens(self.stack)
 
 
 def unlimited(node: Node) -> None:

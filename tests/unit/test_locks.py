@@ -110,3 +110,23 @@ def test_a_half_written_lock_is_not_an_error(tmp_path: Path) -> None:
 )
 def test_a_local_state_is_kept_without_files_that_a_kill_leaves_empty(url: str, used: str) -> None:
     assert without_sidecars(url) == used
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        (
+            "  s3://state/.pulumi/locks/organization/gpuferry/prod/0b1c.json: created by "
+            "anna@laptop (pid 7) at 2026-12-01T10:00:00+01:00",
+            "process 7 of anna on laptop, since 2026-12-01T10:00:00+01:00",
+        ),
+        (
+            "  file:///state/.pulumi/locks/organization/p/s/aa.json?metadata=skip&no_tmp_dir=true: "
+            "created by Anna B@laptop (pid 7) at 2026-12-01T10:00:00Z",
+            "process 7 of Anna B on laptop, since 2026-12-01T10:00:00Z",
+        ),
+        ("error: the stack is currently locked by 1 lock(s).", None),
+    ],
+)
+def test_the_engines_list_of_locks_names_the_holder(line: str, who: str | None) -> None:
+    assert locks.holder(line) == who

@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuferry.errors import PrerequisiteMissing, StepFailed
 from gpuferry.nodes.local import host
 from gpuferry.nodes.local.docker import docker, inspect
+from gpuferry.turns import turn
 
 SUITES = {"debian-13": "trixie", "debian-12": "bookworm"}
 ADMIN_USER = "ferry"
@@ -40,8 +41,10 @@ def ensure(image: str, say: Callable[[str], None]) -> str:
     """Build the image where it is missing; return its tag."""
     tag = reference(image)
     if inspect("image", tag) is None:
-        say(f"building the {image} image, once (about 30 s)")
-        _build(image, tag)
+        with turn(f"the image {tag}", say):
+            if inspect("image", tag) is None:
+                say(f"building the {image} image, once (about 30 s)")
+                _build(image, tag)
     return tag
 
 

@@ -12,6 +12,7 @@ from gpuferry.errors import StepFailed
 from gpuferry.nodes.local import image
 from gpuferry.nodes.local.docker import ContainerFile, docker, inspect, put_files
 from gpuferry.nodes.local.vm import guest
+from gpuferry.turns import turn
 
 INSIDE = Path(__file__).parent / "inside"
 SYSTEM_GIB = 32  # sparse: what is really written counts
@@ -50,12 +51,16 @@ def _digest(inputs: list[object]) -> str:
 def ensure(name: str, say: Callable[[str], None], packages: tuple[str, ...] = ()) -> str:
     """Build what is missing; return the tag."""
     tag = reference(name, packages)
-    if inspect("image", tag) is None:
+    if inspect("image", tag) is not None:
+        return tag
+    with turn(f"the image {_runner()}", say):
         if inspect("image", _runner()) is None:
             say("building the image with QEMU, once (about 30 s)")
             _build_runner()
-        say(f"building the {name} disk for virtual machines, once (about 1 min)")
-        _build_disk(name, tag, _packages(packages))
+    with turn(f"the image {tag}", say):
+        if inspect("image", tag) is None:
+            say(f"building the {name} disk for virtual machines, once (about 1 min)")
+            _build_disk(name, tag, _packages(packages))
     return tag
 
 
