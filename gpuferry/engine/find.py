@@ -78,10 +78,9 @@ def environment(engine: Engine, project: Project) -> dict[str, str]:
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
-    if "PULUMI_BACKEND_URL" in os.environ:
-        variables["PULUMI_BACKEND_URL"] = without_sidecars(os.environ["PULUMI_BACKEND_URL"])
-    elif not project.declares_backend:
-        variables["PULUMI_BACKEND_URL"] = without_sidecars(f"file://{state_dir()}")
+    # In the environment also where Pulumi.yaml names it: `stack init` runs in another folder.
+    backend = os.environ.get("PULUMI_BACKEND_URL") or project.backend or f"file://{state_dir()}"
+    variables["PULUMI_BACKEND_URL"] = without_sidecars(backend)
     if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & set(os.environ):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(config_dir() / "passphrase")
     if engine.origin == "build":

@@ -58,9 +58,11 @@ class Project:
         return local_name(self.name, self.stack)
 
     @property
-    def declares_backend(self) -> bool:
-        """Whether Pulumi.yaml names a state backend of its own, such as a team's bucket."""
-        return bool((self._document().get("backend") or {}).get("url"))
+    def backend(self) -> str:
+        """URL of the state backend that Pulumi.yaml names, such as a team's bucket; else empty."""
+        url = str((self._document().get("backend") or {}).get("url") or "")
+        # Below this project, wherever the engine is started.
+        return url.replace("file://.", f"file://{self.directory.resolve()}/.", 1)
 
     def spec(self) -> Spec:
         """The stack's configuration, checked."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuferry.cli.app import run
+from gpuferry.engine.find import Engine, environment
 from gpuferry.engine.project import Project
 
 
@@ -47,3 +48,29 @@ def test_an_error_names_the_stack_that_was_meant(
         run()
     assert ended.value.code == 2
     assert "./ferry down --stack mine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("declared", "own", "used"),
+    [
+        ("", "", "file://{data}/gpuferry/state?metadata=skip"),
+        ("s3://team?region=x", "", "s3://team?region=x"),
+        ("s3://team?region=x", "gs://mine", "gs://mine"),
+        ("file://./state", "", "file://{folder}/./state?metadata=skip"),
+        ("file:///srv/state", "", "file:///srv/state?metadata=skip"),
+    ],
+)
+def test_where_the_state_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, declared: str, own: str, used: str
+) -> None:
+    """Always named to the engine, which is started in other folders, too."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
+    if own:
+        monkeypatch.setenv("PULUMI_BACKEND_URL", own)
+    if declared:
+        program = f"name: gpuferry\nruntime: python\nbackend: {{url: '{declared}'}}\n"
+        (folder / "Pulumi.yaml").write_text(program)
+    engine = Engine(Path("/usr/bin/pulumi"), "3.200.0", "path")
+    expected = used.format(data=folder / "data", folder=folder)
+    assert environment(engine, Project(folder))["PULUMI_BACKEND_URL"] == expected
