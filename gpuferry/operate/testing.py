@@ -87,9 +87,12 @@ def _engine_ahead(suites: list[str]) -> subprocess.Popen[bytes] | None:
         "from gpuferry.engine import find; from gpuferry.operate.console import say_on_stderr; "
         "find.ensure(say_on_stderr)"
     )
-    command = ["nice", "-n", "19", sys.executable, "-c", program]
+    # In this session: priorities do not count between sessions where the kernel groups by them.
     return subprocess.Popen(
-        command, cwd=REPOSITORY, start_new_session=True, stdin=subprocess.DEVNULL
+        ["chrt", "--idle", "0", sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        process_group=0,
+        stdin=subprocess.DEVNULL,
     )
 
 
