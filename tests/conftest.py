@@ -19,8 +19,10 @@ if (
 
 # Modules that take longest. Workers get whole modules, and one that began last would run alone.
 _FIRST = (
-    "test_lifecycle", "test_gpus", "test_interrupted_changes", "test_alerts", "test_monitoring",
-    "test_driver_upgrade", "test_log_shipping", "test_kernel",
+    "test_lifecycle", "test_gpus", "test_docs", "test_interrupted_changes", "test_driver_upgrade",
+    "test_alerts", "test_seeded_server", "test_log_shipping", "test_roles_effects",
+    "test_gpu_checks", "test_monitoring", "test_no_disturb", "test_freeze", "test_updates",
+    "test_roles_life", "test_kernel",
 )  # fmt: skip
 
 
